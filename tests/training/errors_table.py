@@ -18,7 +18,8 @@ N = 8
 ROWS = torch.Generator().manual_seed(0)
 X, Y = torch.randn(N, 6, generator=ROWS), torch.arange(N) % 3
 FRAMES, TOKENS = torch.randn(N, 5, 6, generator=ROWS), torch.randint(10, (N, 5), generator=ROWS)
-PADDED = torch.arange(5) >= torch.arange(N)[:, None] % 3 + 3
+LENGTHS = torch.arange(N) % 3 + 3
+PADDED = torch.arange(5) >= LENGTHS[:, None]
 CAUSAL = torch.ones(5, 5).triu(1).bool()
 Linear = nn.Linear
 
@@ -94,6 +95,26 @@ def _adversarial(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Te
 def _packed(s: Any, x: torch.Tensor) -> torch.Tensor:
     packed = nn.utils.rnn.pack_padded_sequence(x, [5] * len(x), batch_first=True)
     return s.out(s.rnn(packed)[1][-1])
+
+
+def _in_order_of_length(s: Any, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    order = lengths.argsort(descending=True, stable=True)
+    seen = torch.arange(5) < lengths[order][:, None]
+    return s.b((s.a(x[order]).tanh() * seen[..., None]).sum(1)[order.argsort()])
+
+
+def _packed_as_they_come(s: Any, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    return s.b(s.a(packed)[1][-1])
+
+
+def by_length(zero: bool = False) -> nn.Module:
+    return Model(_in_order_of_length, a=Linear(6, 6), b=_zero(Linear(6, 3)) if zero else Linear(6, 3))
+
+
+def turned(**parts: nn.Module) -> nn.Module:
+    """The rows stand the other way round in one layer."""
+    return Model(lambda s, x: s.b(s.a(x.flip(0)).tanh().flip(0)), **({"a": Linear(6, 6), "b": Linear(6, 3)} | parts))
 
 
 def folded() -> nn.Module:
@@ -248,6 +269,22 @@ RIGHT: dict[str, Case] = {
     "the third of a table's rows": (
         lambda: Model(lambda s, x: s.b(x + (lambda h: h[torch.arange(len(x)).clamp(max=len(h) - 1).clamp(max=2)])(
             s.a(torch.ones(1, 6)))), a=Linear(6, 6), b=Linear(6, 3)), (X, Y), cross_entropy),
+    "rows in another order": (turned, (X, Y), cross_entropy),
+    "rows in another order, a layer norm": (lambda: turned(a=nn.LayerNorm(6)), (X, Y), cross_entropy),
+    "rows in another order in the last layer": (
+        lambda: Model(lambda s, x: s.b(s.a(x).tanh().flip(0)).flip(0), a=Linear(6, 6), b=Linear(6, 3)), (X, Y), cross_entropy),
+    "rows in another order in the second of two calls": (
+        lambda: Model(lambda s, x: s.b(s.a(x).tanh() + s.a(x.flip(0)).sin().flip(0)), a=Linear(6, 6), b=Linear(6, 3)), (X, Y),
+        cross_entropy),
+    "rows in order of length": (by_length, (FRAMES, LENGTHS, Y), cross_entropy),
+    "rows in order of content": (
+        lambda: Model(lambda s, t: s.b(s.a(t[t[:, 0].argsort()])[t[:, 0].argsort().argsort()].mean(1)), a=nn.Embedding(10, 6),
+            b=Linear(6, 3)), (TOKENS, Y), cross_entropy),
+    "packed sequences as they come": (
+        lambda: Model(_packed_as_they_come, a=DPGRU(6, 4, batch_first=True), b=Linear(4, 3)), (FRAMES, LENGTHS, Y), cross_entropy),
+    "another order within a loss within the model": (
+        lambda: Model(lambda s, x, y: {"loss": F.cross_entropy(s.b(s.a(x.flip(0)).tanh().flip(0)), y)}, a=Linear(6, 6), b=Linear(6, 3)),
+        (X, Y), lambda m, x, y: m(x, y)["loss"]),
     "layer norm without bias": (
         lambda: nn.Sequential(Linear(6, 5), nn.LayerNorm(5, bias=False), Linear(5, 3)), (X, Y), cross_entropy),
     "a parameter for each kind of call": (

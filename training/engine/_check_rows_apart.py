@@ -79,11 +79,12 @@ def check_rows_apart(
         raise ArgumentError("model", "be in training mode", model, got="one after eval(): call model.train()")
     views = _validate.integer("views", views, 1)
     rows = _records(batch, views)
+    private = model
     if not isinstance(model, GradSampleModule):
         check_layers(model)  # what the hooks do not reach would not be compared
-    private = (
-        model if isinstance(model, GradSampleModule) else HookedModule(copy.deepcopy(model), mode=FACTORS, views=views)
-    )
+        private = HookedModule(
+            copy.deepcopy(model), mode=FACTORS, views=views, looks=False
+        )  # with rows as Opacus takes them
     held_as = private.passes.views if isinstance(private, HookedModule) else 1
     if held_as != views:
         raise ArgumentError("views", f"be those that the model was made private with, {held_as}", views)

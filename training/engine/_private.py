@@ -165,7 +165,7 @@ def make_private(
         grad_sample_mode: "factors", which works out norms, sums and projections from what layers took in and gave out; "hooks",
             tensors by Opacus's formulas, "functorch", or "whole network": a pass of the model for each example, the slowest and the
             strictest. All four give the same up to rounding. The first three take the last one by themselves for the parameters that no
-            layer's hook can reach, and say so once.
+            layer's hook can reach or whose rows are not the examples', and say so once.
         loss_reduction: "mean" or "sum", as the loss does it. A mean must divide by the number of examples only. One that divides
             by weights of classes, or by tokens that are no padding, changes with the other examples, so that epsilon does not
             hold: take ``reduction="none"``, a mean for each example, then ``.mean()``. Dry steps refuse the other.
@@ -338,6 +338,12 @@ def attach(
     """:func:`make_private` for callers that draw batches themselves.
 
     They call ``optimizer.begin_batch(size)`` before the first part of every batch.
+
+    No dry batches compare records here. Whose the rows of a layer are is seen before the 1st, 4th, 16th, ... forward pass, and before
+    every one of more examples than any so far: a loss of some examples alone must leave gradients in their rows and in no other.
+    Layers with rows in another order (sorted by length, say) take a pass of the model for each example, and a model that mixes examples
+    is refused. Not seen is what leaves no gradient there (an idle expert, detached statistics), what a model does between those passes,
+    and what the loss or the loop mixes: :func:`check_rows_apart` compares that, and "whole network" needs no order of rows.
 
     Args:
         module, optimizer, mechanism, noise_multiplier, max_grad_norm, grad_sample_mode, loss_reduction, noise_generator: as

@@ -29,6 +29,8 @@ from dptheory.training.per_example._whole_network import Arguments, NetworkCall,
 
 FACTORS, HOOKS, FUNCTORCH, WHOLE = MODES = ("factors", "hooks", "functorch", "whole network")
 
+_NO_EXAMPLES = "the rows of its layer are not the examples"
+
 _log = logging.getLogger("dptheory.training")
 
 
@@ -41,14 +43,17 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             tensors at all other parameters; "hooks" leaves tensors, by Opacus's formulas; "functorch" by the layers' own forward;
             "whole network" by a pass of the network for each example. All others take that for what no hook can reach, alone.
         views: rows of an example, which lie together in what the model takes: its gradient is the mean over them.
+        looks: whether it is seen whose the rows of layers are; without that they are as Opacus takes them.
         options: those of Opacus's wrapper.
     """
 
-    def __init__(self, m: nn.Module, *, mode: str, views: int = 1, **options: Any) -> None:
+    def __init__(self, m: nn.Module, *, mode: str, views: int = 1, looks: bool = True, **options: Any) -> None:
         self.passes = Passes()
         self.passes.views = views
         self.mode = mode
         self._tried = self._said = False
+        self._looks = trial.Looks() if looks else None
+        self._places = set[int]()
         super().__init__(m, force_functorch=mode == FUNCTORCH, **({"strict": False} | options))
 
     def add_hooks(
@@ -160,24 +165,40 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         )
 
     def _try(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Before the first pass of some examples: see which layers' rows are examples."""
-        if self._tried or not self.passes.rows or torch.compiler.is_compiling() or torch._C._is_tracing():
+        """Before the first pass of some examples: see which layers' rows are examples; and now and then whose they are."""
+        if self.mode == WHOLE or not self.passes.rows or torch.compiler.is_compiling() or torch._C._is_tracing():
             return
-        self._tried = True
+        examples = self.passes.rows // self.passes.views
+        holds = self._looks.due(examples, anew=not self._tried) if self._looks else []
+        if self._tried and not holds:
+            return
         leaves, spec = tree.tree_flatten((args, kwargs))
+        with trial.without_zeros(self._module.parameters()):
+            if not self._tried:
+                self._tried = True
+                self._settle(leaves, spec)
+            while self.take_alone((p for one in holds for p in self._astray(leaves, spec, *one)), _NO_EXAMPLES):
+                self._hook_anew()
+                self._settle(leaves, spec)
+
+    def _settle(self, leaves: list[Any], spec: tree.TreeSpec) -> None:
+        """Leave to the hooks what they reach."""
         try:
             while self._take_what_hooks_miss(leaves, spec):
-                self.remove_hooks()
-                self.add_hooks(
-                    loss_reduction=self.loss_reduction,
-                    batch_first=self.batch_first,
-                    force_functorch=self.force_functorch,
-                )
-                self._tried = True
+                self._hook_anew()
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # a model that takes batches of one size alone; the checks of every step stand
             _log.debug("rows of layers not compared: %s", error)
+
+    def _hook_anew(self) -> None:
+        self.remove_hooks()
+        self.add_hooks(
+            loss_reduction=self.loss_reduction,
+            batch_first=self.batch_first,
+            force_functorch=self.force_functorch,
+        )
+        self._tried = True
 
     def _take_what_hooks_miss(self, leaves: list[Any], spec: tree.TreeSpec) -> bool:
         """Whether there is something more that hooks cannot reach."""
@@ -185,22 +206,33 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         passes = [trial.passed(self, leaves, spec, count) for count in (trial.FEW, trial.MORE)]
         if not trial.of_examples(*passes, views=views):
             return False
+        self._places = trial.of_rows(*passes, views=views)
         one, other = trial.not_apart(*(one.watch for one in passes), views=views)
         shared = {id(p) for hook in one for p in trained(self.passes.hooked[hook])}
         failed = {hook for found in passes for hook in found.watch.failed}
-        more = self.take_alone(self._of(other), "the rows of its layer are not the examples")
+        more = self.take_alone(self._of(other), _NO_EXAMPLES)
         more |= self.take_alone(self._of(failed), "its layer has no gradients of single rows")
         unlike = [p for found in passes for p in found.unlike if id(p) not in shared]
         more |= self.take_alone(unlike, "it is used without its layer")
-        if more or not one:
-            return more
+        if more:
+            return True
         layers = [self.passes.hooked[hook] for hook in one]
-        left = [] if self._expands(layers, passes, leaves, spec) else layers
+        left = [] if not one or self._expands(layers, passes, leaves, spec) else layers
         if len(left) > 1:
             left = [layer for layer in left if not self._expands([layer], passes, leaves, spec)]
         return self.take_alone(
             (p for layer in left for p in trained(layer)), "one row of its layer stands for all examples"
         )
+
+    def _astray(self, leaves: list[Any], spec: tree.TreeSpec, count: int, held: list[int]) -> list[nn.Parameter]:
+        """Parameters whose rows turn out to be others' in a pass of so many examples of the batch at hand."""
+        for inputs in (True, False):  # a network may refuse inputs that have gradients
+            try:
+                options: dict[str, Any] = {"places": self._places, "within": True, "inputs": inputs}
+                return trial.passed(self, leaves, spec, count, held=held, **options).astray
+            except Exception as error:  # also a network of one size of batches, or where there is no room
+                _log.debug("rows of a batch not compared: %s", error)
+        return []
 
     def _of(self, hooks: Iterable["LayerHook"]) -> list[nn.Parameter]:
         return [p for hook in hooks for p in trained(self.passes.hooked[hook])]
@@ -224,8 +256,11 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             fits = trial.same(before, after) and not changed & rest
             if fits:
                 own = {id(p) for layer in layers for p in trained(layer)}
-                each = (trial.passed(self, leaves, spec, trial.EACH, held=held) for held in range(trial.EACH))
-                fits = all(own.isdisjoint(map(id, found.astray)) for found in each)
+                each = (
+                    trial.passed(self, leaves, spec, trial.EACH, held=[held], places=self._places)
+                    for held in range(trial.EACH)
+                )
+                fits = all(own.isdisjoint(map(id, found.unproven)) for found in each)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # rows are what something counts on
@@ -485,6 +520,8 @@ class LayerHook(_RestsInCopies):
             if len(hooked) > 1:
                 leaves[i] = leaves[i].view_as(leaves[i])
             leaves[i].register_hook(partial(self._arrived, layer, call, place))
+            if self._passes.watch is not None and not self.of_packed:
+                self._passes.watch.outputs.append(leaves[i])
         return tree.tree_unflatten(leaves, spec) if len(hooked) > 1 or left_out else None
 
     def _arrived(self, layer: nn.Module, recorded: "_Recorded", place: int, gradient: torch.Tensor) -> None:

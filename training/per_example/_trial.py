@@ -4,9 +4,15 @@ A layer's hook takes its rows for the examples. That is right for a layer with t
 never for one whose number of rows is another: one row for all (position embeddings), one for each place (relative positions), or
 several for each example (windows of an image, tokens behind one another). Equal numbers in one batch tell nothing: a prompt may
 have as many tokens as the batch has examples.
+
+Nor do they tell whose a row is: a network may sort its examples by length and put them back. A loss that holds some examples alone
+leaves gradients in their rows and in no other, or the rows are not theirs; no gradient is no evidence.
 """
 
-from collections.abc import Sequence
+import math
+import random
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,10 +35,40 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 @dataclass(eq=False)
 class Watch:
-    """What the hooks note in a pass of the trial: the rows of each call, and hooks without a rule for what their layer did."""
+    """What the hooks note in a pass of the trial: the rows and outputs of each call, and hooks without a rule for their layer."""
 
     rows: dict[Any, list[int]] = field(default_factory=dict)
+    outputs: list[torch.Tensor] = field(default_factory=list)
     failed: set[Any] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class Looks:
+    """Before which passes it is seen whose the rows of the batch are: the 1st, 4th, 16th, ..., and those of more examples than ever.
+
+    What sorts by length has done nothing to examples of one length, and what acts on many nothing to the few of the trial.
+    """
+
+    passes: int = 0
+    next: int = 4
+    largest: int = 1
+    anew: bool = True
+
+    def due(self, examples: int, *, anew: bool) -> list[tuple[int, list[int]]]:
+        """Before a pass: how many examples passes have, and which of them they hold; one example tells nothing.
+
+        Each of few, or of the first few where hooks were put on anew; then half, drawn at random: two that change places are on two
+        sides of it half of the time, and many hardly ever all on one.
+        """
+        self.anew |= anew
+        self.passes += examples > 1
+        if examples < 2 or not (self.anew or examples > self.largest or self.passes >= self.next):
+            return []
+        first = min(EACH, examples) if self.anew or examples <= EACH else 0
+        self.anew, self.largest = False, max(self.largest, examples)
+        self.next *= 4 if self.passes >= self.next else 1
+        half = random.Random(self.passes).sample(range(examples), examples // 2)
+        return [*((first, [held]) for held in range(first)), (examples, half)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,54 +78,104 @@ class Outcome:
     Attributes:
         watch: what the hooks noted.
         outputs: of the network.
-        unlike: parameters whose per-example gradients do not add up to the gradient, or are not there.
-        astray: parameters with gradients of examples that the loss does not hold, or none of the one that it holds.
+        unlike: parameters whose per-example gradients do not add up to the gradient, or are not there; none where examples are held.
+        astray: parameters with gradients in rows of examples that the loss does not hold.
+        unproven: those, and parameters without a gradient in the row of one that it holds.
     """
 
     watch: Watch
     outputs: list[torch.Tensor]
     unlike: list[nn.Parameter]
     astray: list[nn.Parameter]
+    unproven: list[nn.Parameter]
 
 
-def passed(private: Any, leaves: Sequence[Any], spec: tree.TreeSpec, count: int, *, held: int | None = None) -> Outcome:
+def passed(
+    private: Any,
+    leaves: Sequence[Any],
+    spec: tree.TreeSpec,
+    count: int,
+    *,
+    held: Collection[int] | None = None,
+    places: Collection[int] = (),
+    within: bool = False,
+    inputs: bool = False,
+) -> Outcome:
     """A pass forward and back of the first ``count`` examples with all of their rows, of fewer again and again; nothing of it stays.
 
-    The loss is one of all outputs, or of example ``held`` alone: where every output has its rows.
+    The loss is one of all outputs, and of what layers keep as attributes, where a loss may read it.
+
+    Args:
+        held: examples that the loss is of, by the outputs that have their rows (``places``).
+        within: it is one of the outputs of layers with hooks, too: all must have one order. Which is the batch's is not known where no
+            output of the network has rows, and all parameters are astray where one is.
+        inputs: what the network takes must have that order, too; otherwise all are astray.
     """
     arguments, views = private.passes.arguments, private.passes.views
     rows = count * views
-    taken, parts = torch.arange(rows) % arguments.examples(leaves), list(leaves)
+    taken, parts, given_in = torch.arange(rows) % arguments.examples(leaves), list(leaves), []
     for place in arguments.places(leaves):
         parts[place] = parts[place].detach()[taken.to(parts[place].device)]
+        if inputs and parts[place].is_floating_point():
+            given_in.append(parts[place].requires_grad_())
+            parts[place] = parts[place].clone()  # it may be written in place
     args, kwargs = tree.tree_unflatten(parts, spec)
     params = [p for p in private._module.parameters() if p.requires_grad]
-    kept = [(p, p.grad, getattr(p, "grad_sample", None)) for p in params]
+    kept = [(p, p.grad, getattr(p, "grad_sample", None), p._post_accumulate_grad_hooks) for p in params]
+    old = _attributes(private._module)
     before, states = private.passes.rows, RandomStates.now()
-    private.passes.watch, private.passes.rows = Watch(), rows
+    private.passes.watch, private.passes.rows = watch, _ = Watch(), rows
     for p in params:
         p.grad = p.grad_sample = None
+        if p._post_accumulate_grad_hooks:  # they are for gradients of the loop, and may step an optimizer
+            p._post_accumulate_grad_hooks = {}  # None leaves them
     try:
         with torch.enable_grad():
             with saved_tensors_hooks(_as_it_is, _as_it_is):
                 given = private._module(*args, **kwargs)
             outputs = [one for one in tree.tree_leaves(given) if isinstance(one, torch.Tensor)]
-            ends = [one for one in outputs if one.requires_grad]
-            own = slice(None) if held is None else slice(held * views, (held + 1) * views)
-            by_example = held is None or all(one.dim() and len(one) == rows for one in ends)
-            if ends and by_example:
-                torch.autograd.backward(ends, [_slope(one, at, own) for at, one in enumerate(ends)])
+            outputs += [one for one in _attributes(private._module) if not any(one is other for other in old)]
+            ends = {at: one for at, one in enumerate(outputs) if one.requires_grad}
+            if held is None:
+                slopes = [_slope(one, at) for at, one in ends.items()]
+                _back(list(ends.values()), slopes)
+                of_held = ends
+            else:
+                of_held = {at: one for at, one in ends.items() if at in places and one.shape[:1] == (rows,)}
+                own = [example * views + view for example in held for view in range(views)]
+                layers = [one for one in watch.outputs if within and one.shape[:1] == (rows,)]
+                _back(all_ := [*of_held.values(), *layers], [_held_slope(one, own) for one in all_])
         hooked = private.passes.of_hooks(params)
-        unlike = _unlike(hooked, count if private.loss_reduction == "mean" else 1 / views)
-        astray = [] if held is None else _astray(hooked, held) if by_example else hooked
-        return Outcome(private.passes.watch, [one.detach() for one in outputs], unlike, astray)
+        seen = [one.detach() for one in outputs]
+        if held is None:
+            unlike = _unlike(hooked, count if private.loss_reduction == "mean" else 1 / views)
+            return Outcome(watch, seen, unlike, [], [])
+        astray, unproven = _astray(hooked, set(held))
+        if (not places) if astray else any(_others(one, own) for one in given_in):
+            astray = hooked
+        return Outcome(watch, seen, [], astray, unproven if of_held.keys() == ends.keys() else hooked)
     finally:
         states.restore()
         private.passes.watch, private.passes.rows = None, before
         private.passes.put_back()
         private.passes.filled.clear()
-        for p, gradient, samples in kept:
-            p.grad, p.grad_sample = gradient, samples
+        watch.outputs.clear()
+        for p, gradient, samples, hooks in kept:
+            p.grad, p.grad_sample, p._post_accumulate_grad_hooks = gradient, samples, hooks
+
+
+def _back(ends: list[torch.Tensor], slopes: list[torch.Tensor]) -> None:
+    if ends:
+        torch.autograd.backward(ends, slopes)
+
+
+def _others(tensor: torch.Tensor, own: list[int]) -> bool:
+    """Whether other rows have a gradient."""
+    if tensor.grad is None:
+        return False
+    norms = tensor.grad.flatten(1).norm(dim=1) if tensor.dim() > 1 else tensor.grad.abs()
+    norms[own] = 0.0
+    return bool((norms.isfinite() & (norms != 0.0)).any())
 
 
 def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
@@ -97,25 +183,51 @@ def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _slope(output: torch.Tensor, number: int, own: slice) -> torch.Tensor:
-    """Some gradient for an output, 0 outside of ``own`` rows; in them numbers in [1/2, 3/2), which no symmetry of a network cancels."""
+def _attributes(model: nn.Module) -> list[torch.Tensor]:
+    """What the layers keep of a pass."""
+    held = (one for layer in model.modules() for value in vars(layer).values() for one in tree.tree_leaves(value))
+    return [one for one in held if isinstance(one, torch.Tensor) and one.grad_fn is not None]
+
+
+@contextmanager
+def without_zeros(params: Iterable[nn.Parameter]) -> Iterator[None]:
+    """Within it parameters that are zero are not: a head, a gate or a second factor that starts at zero hides whose the rows are."""
+    zeros = [(p, p.data) for p in params if p.requires_grad and p.is_floating_point() and not p.any()]
+    try:
+        for number, (p, data) in enumerate(zeros):
+            p.data = (_slope(data, number) - 1.0) / 8.0
+        yield
+    finally:
+        for p, data in zeros:
+            p.data = data
+
+
+def _slope(output: torch.Tensor, number: int) -> torch.Tensor:
+    """Some gradient for an output: numbers in [1/2, 3/2), which no symmetry of a network cancels."""
     places = torch.arange(1, output.numel() + 1, dtype=torch.float64) * _GOLDEN + number / 7
-    slope = places.frac().add_(0.5).view(output.shape).to(output.device, output.dtype)
-    if own == slice(None):
-        return slope
-    found = torch.zeros_like(slope)
-    found[own] = slope[own]
-    return found
+    return places.frac().add_(0.5).view(output.shape).to(output.device, output.dtype)
 
 
-def _astray(params: Sequence[Any], held: int) -> list[nn.Parameter]:
-    """No gradient is no evidence: a head that starts at zero hides whose it is."""
+def _held_slope(output: torch.Tensor, own: list[int]) -> torch.Tensor:
+    """Such a gradient in some rows alone, alike in all dimensions between: it takes no memory of the output's size."""
+    last = _slope(output[0] if output.dim() == 1 else output.new_zeros(output.shape[-1]), 0)
+    slope = output.new_zeros(len(output), *[1] * (output.dim() - 2), *last.shape)
+    slope[own] = last
+    return slope.expand_as(output)
 
-    def moved(p: Any) -> list[int]:
+
+def _astray(params: Sequence[Any], held: set[int]) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Parameters with gradients in other rows than those of some examples, and those not seen to have them in theirs alone."""
+    astray, unproven = [], []
+    for p in params:
         rows = _rows(p)
-        return [] if rows is None else [at for at, norm in enumerate(rows.square_norms().tolist()) if norm != 0.0]
-
-    return [p for p in params if moved(p) != [held]]
+        norms = [] if rows is None else rows.square_norms().tolist()
+        moved = {at for at, norm in enumerate(norms) if norm != 0.0}
+        if any(math.isfinite(norms[at]) for at in moved - held):  # zero times infinite is not another's
+            astray.append(p)
+        if moved != held:
+            unproven.append(p)
+    return astray, unproven
 
 
 def _rows(p: Any) -> Representation | None:
@@ -161,6 +273,13 @@ def of_examples(few: Outcome, more: Outcome, *, views: int = 1) -> bool:
         FEW * views,
         MORE * views,
     ) in rows or not rows  # a loss worked out within the network, and no layer with a hook
+
+
+def of_rows(few: Outcome, more: Outcome, *, views: int = 1) -> set[int]:
+    """Which outputs have a row for each example, and not also a column: scores of pairs belong to two."""
+    whole = FEW * views, MORE * views
+    pairs = [list(zip(a.shape, b.shape, strict=False)) for a, b in zip(few.outputs, more.outputs, strict=False)]
+    return {at for at, sizes in enumerate(pairs) if whole in sizes[:1] and whole not in sizes[1:]}
 
 
 def not_apart(few: Watch, more: Watch, *, views: int = 1) -> tuple[set[Any], set[Any]]:

@@ -304,6 +304,13 @@ class _Ends(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
         outputs = tree.tree_leaves(self.module(*args, **kwargs))
+        if self._places[-1] >= len(outputs):
+            raise ArgumentError.about(
+                "module",
+                len(outputs),
+                f"module must give an example alone as many outputs as a batch, got {len(outputs)} and more than {self._places[-1]}: "
+                "give one tensor with a row for each example in place of a list of them",
+            )
         return self._then([outputs[place] for place in self._places])
 
 

@@ -283,7 +283,8 @@ def test_what_keeps_records_apart_trains(name: str, mode: str) -> None:
 
 
 ROWS_COME_BACK = {"packed", "packed GRU", "sorted by hand"}
-"""Layers see the rows in another order; the network has them in their own: a pass of it for each example is right."""
+"""Layers see the rows in another order; the network has them in their own: it has a pass for each example, which is right.
+By Opacus's hooks, which the check by itself asks, they are mixed."""
 
 
 @pytest.mark.parametrize("mode", [*GRAD_SAMPLE_MODES, "in parts"])
@@ -293,12 +294,11 @@ def test_what_mixes_records_is_refused_before_anything_is_released(name: str, mo
     options: Any = {} if mode == "in parts" else {"grad_sample_mode": mode}
     part = PART if mode == "in parts" else None
     run = made(build, **options)
-    if mode == WHOLE and name in ROWS_COME_BACK:
+    if name in ROWS_COME_BACK:
         assert one_pass(run, loss) == STEPS + 4
         assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, with at most 12 records"
         return
-    by_pass = ("first.weight", "loss") if mode == WHOLE else ()
-    is_refused(run, loss, "records", *by_pass, where=where, part=part)
+    is_refused(run, loss, "records", "first.weight", *(("loss",) if mode == WHOLE else ()), where=where, part=part)
     assert not any(p.grad.any() for p in run[0].parameters() if p.grad is not None)
 
 

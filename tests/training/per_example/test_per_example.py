@@ -3,6 +3,7 @@
 import logging
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from dptheory.training.per_example import (
 from dptheory.training.per_example._convolution import Geometry
 from dptheory.training.per_example._factors import added, factors_of, has_factors
 from dptheory.training.per_example._layer_gradients import called_with, places_of
+from dptheory.training.per_example._trial import Looks
 from tests.refused import refused
 from tests.training import errors_table as t
 from tests.training import sgd
@@ -494,6 +496,101 @@ def test_a_row_is_expanded_only_where_each_example_is_seen_to_take_its_own(name:
     assert set(private.passes.alone.values()) == {"a.weight", "a.bias"}
 
 
+def of_two(run: Callable[..., Any]) -> Callable[[], nn.Module]:
+    return lambda: t.Model(run, a=nn.Linear(6, 6), b=nn.Linear(6, 3))
+
+
+OTHERS: dict[str, tuple[Callable[[], nn.Module], tuple[torch.Tensor, ...], set[str]]] = {
+    "all rows the other way round": (t.turned, (t.X,), {"a"}),
+    "that, behind a head of zeros": (lambda: t.turned(b=t._zero(nn.Linear(6, 3))), (t.X,), {"a"}),
+    "order of length, behind a head of zeros": (lambda: t.by_length(zero=True), (t.FRAMES, t.LENGTHS), {"a"}),
+    "a list of rows": (of_two(lambda s, x: list(s.b(s.a(x.flip(0)).tanh().flip(0)))), (t.X,), {"a", "b"}),
+    "statistics of a batch": (of_two(lambda s, x: s.b(s.a(x / x.abs().max()).tanh())), (t.X,), {"a", "b"}),
+    "a batch of one size": (of_two(lambda s, x: s.b(s.a(x.view(8, 6).flip(0)).tanh().flip(0))), (t.X,), {"a", "b"}),
+    "inputs without gradients": (of_two(lambda s, x: s.b(s.a(torch.tensor(x.numpy()[::-1].copy())).flip(0))), (t.X,), {"a"}),
+    "a list of rows in order": (of_two(lambda s, x: list(s.b(s.a(x).tanh()))), (t.X,), set()),
+    "a loss within the model": (of_two(lambda s, x: s.b(s.a(x).tanh()).square().mean()), (t.X,), set()),
+    "scores of pairs beside": (of_two(lambda s, x: (s.a(x), s.a(x) @ s.b(x).repeat(1, 2).T)), (t.X,), set()),
+    "as many places as a pass has examples, first": (
+        of_two(lambda s, x: s.b(s.a(x[:, None].expand(-1, 7, -1))).transpose(0, 1)), (t.X,), set()),
+    "an example that is infinite": (
+        of_two(lambda s, x: s.b(s.a(x).tanh()) * x.sum(1, keepdim=True)), (t.X.clone().index_fill_(0, torch.tensor(3), torch.inf),),
+        set()),
+}  # fmt: skip
+"""Networks and the layers that are left to no hook: their rows, or nobody knows whose, are others'."""
+
+
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_rows_of_others_are_left_to_no_hook(name: str, mode: str) -> None:
+    build, inputs, layers = OTHERS[name]
+    torch.manual_seed(0)
+    private, *_ = t.private_loop(build(), (*inputs, t.Y), grad_sample_mode=mode)
+    private(*inputs)
+    assert {parameter.partition(".")[0] for parameter in private.passes.alone.values()} == layers
+
+
+@pytest.mark.parametrize("sizes", [(4, 4, 4, 4), (4, 6)])
+def test_an_order_that_comes_later_is_seen_in_the_fourth_batch_or_the_largest(sizes: tuple[int, ...]) -> None:
+    """Of sequences of one length nothing is sorted."""
+    torch.manual_seed(0)
+    model = t.by_length()
+    wanted = t.by_length()
+    wanted.load_state_dict(model.state_dict())
+    private, optimizer, _ = t.private_loop(model, (t.FRAMES, t.LENGTHS, t.Y))
+    for number, size in enumerate(sizes):
+        last = number == len(sizes) - 1
+        batch = t.FRAMES[:size], t.LENGTHS[:size] if last else torch.full((size,), 5), t.Y[:size]
+        optimizer.loader_drew(size)
+        optimizer.zero_grad()
+        t.cross_entropy(private, *batch).backward()
+        assert set(private.passes.alone.values()) == ({"a.weight", "a.bias"} if last else set())
+        if last:
+            found = [torch.as_tensor(p.grad_sample.detach()) for p in optimizer.params]
+            alone = sgd.alone(
+                wanted, size, lambda at, batch=batch: t.cross_entropy(wanted, *[one[at] for one in batch])
+            )
+            torch.testing.assert_close(found, alone)
+
+
+def test_looks_come_ever_later_and_with_every_batch_that_is_larger() -> None:
+    looks = Looks()
+    found = {number: len(holds) for number in range(1, 300) if (holds := looks.due(5, anew=number == 7))}
+    assert found == dict.fromkeys((1, 4, 7, 16, 64, 256), 5 + 1) and not looks.due(1, anew=True)
+    (*each, (rows, half)) = looks.due(9, anew=False)
+    assert each == [(7, [held]) for held in range(7)] and rows == 9 and len(set(half)) == 4
+    assert looks.due(9, anew=False) == [] and [rows for rows, _ in looks.due(10, anew=False)] == [10]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("way", ["attribute", "list of the loop"])
+def test_a_layer_that_the_loss_reads_past_the_output_has_its_own_rows_or_is_refused(way: str, turned: bool) -> None:
+    """Tokens have no gradient: only the attribute itself shows its order."""
+    kept: list[torch.Tensor] = []
+    kind, batch = (lambda: nn.Embedding(10, 6), t.TOKENS) if way == "attribute" else (lambda: nn.Linear(6, 6), t.FRAMES)
+
+    def run(s, x: torch.Tensor) -> torch.Tensor:
+        hidden = (s.a(x.flip(0)).flip(0) if turned else s.a(x)).tanh().mean(1)
+        kept.append(hidden)
+        s.hidden = {"last": [hidden]} if way == "attribute" else None
+        return s.c(s.b(x)).mean(1)
+
+    def loss(private, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        scores = private(x)
+        return F.cross_entropy(scores, y) + kept[-1].square().sum(1).mean()
+
+    torch.manual_seed(0)
+    made = t.private_loop(t.Model(run, a=kind(), b=kind(), c=nn.Linear(6, 3)), (batch, t.Y))
+    with refused("a.weight") if turned else nullcontext():
+        t.one_step(made, loss)
+    assert set(made[0].passes.alone.values()) >= ({"a.weight"} if turned else set())
+
+
+def test_a_list_of_rows_in_another_order_is_refused() -> None:
+    with refused("module"):
+        tried(OTHERS["a list of rows"][0], (t.X, t.Y), lambda m, x, y: F.cross_entropy(torch.stack(m(x)), y))
+
+
 def test_another_number_of_rows_than_in_the_trial_is_refused() -> None:
     """The one row comes later than the trial, and would be the first example's."""
     model = t.Model(
@@ -521,7 +618,8 @@ def test_only_what_no_hook_reaches_takes_a_pass_of_the_network(caplog: pytest.Lo
 
 
 def test_nothing_of_it_stays() -> None:
-    """Random numbers, gradients, and what the optimizer knows are as without it."""
+    """Random numbers, weights, gradients, what hooks of gradients saw and what the optimizer knows are as without it."""
+    stepped: list[torch.Tensor] = []
 
     def after(*, tries: bool) -> tuple[list, list[torch.Tensor]]:
         torch.manual_seed(5)
@@ -529,18 +627,25 @@ def test_nothing_of_it_stays() -> None:
         np.random.seed(5)  # noqa: NPY002
         model = nn.Sequential(t.Linear(6, 8), nn.Dropout(0.5), t.Linear(8, 3))
         private, optimizer, _ = t.private_loop(model, (t.X, t.Y))
-        private._tried = not tries
+        if not tries:
+            private._tried, private._looks = True, None
+        model[0].weight.register_post_accumulate_grad_hook(stepped.append)
         optimizer.loader_drew(len(t.X))
         for p in model.parameters():
             p.grad = torch.ones_like(p)
+        nn.init.zeros_(model[2].weight)
+        weights = [(p, p.data_ptr(), p._version) for p in model.parameters()]
         loss = F.cross_entropy(private(t.X), t.Y)
+        assert weights == [(p, p.data_ptr(), p._version) for p in model.parameters()] and not stepped
         left = [p.grad.clone() for p in model.parameters()]
         assert all(p.grad_sample is None for p in model.parameters())
         loss.backward()
         numbers = [torch.rand(1).item(), random.random(), np.random.rand()]  # noqa: NPY002
         return numbers, [*left, *(torch.as_tensor(p.grad_sample.detach()) for p in model.parameters())]
 
-    (numbers, found), (others, wanted) = after(tries=True), after(tries=False)
+    numbers, found = after(tries=True)
+    stepped.clear()
+    others, wanted = after(tries=False)
     assert numbers == others
     assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
 
@@ -553,10 +658,11 @@ def test_it_comes_again_where_something_is_unfrozen_and_not_before() -> None:
     model.a.requires_grad_(False)
     t.one_step(made)
     t.one_step(made)
-    assert calls == [2, 3, 8, 8] and made[0].passes.alone == {}
+    looks = [7] * 7 + [8]
+    assert calls == [2, 3, *looks, 8, 8] and made[0].passes.alone == {}
     model.a.requires_grad_(True)
     t.one_step(made)
-    assert calls[4:9] == [2, 3, 2, 3, 8] and set(made[0].passes.alone.values()) == {"a.weight"}
+    assert calls[12:25] == [2, 3, 2, 3, *looks, 8] and set(made[0].passes.alone.values()) == {"a.weight"}
 
 
 def test_a_model_that_takes_batches_of_one_size_alone_trains_by_its_hooks() -> None:
