@@ -41,7 +41,18 @@ CASES = [
     if not any(option in earlier for earlier in lines[:place])
 ]
 """Every option once, in the first line that has it."""
-_FLAGS = {"--help", "--evidence", "--md", "--latex", "--open", "--cite", "--certified", "--seeded", "--scheduler"}
+_FLAGS = {
+    "--help",
+    "--evidence",
+    "--md",
+    "--latex",
+    "--open",
+    "--cite",
+    "--certified",
+    "--seeded",
+    "--scheduler",
+    "--resume",
+}
 """Those that take no value, and one whose valid value is a scheduler that runs."""
 
 

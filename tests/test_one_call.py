@@ -46,6 +46,7 @@ READ = {
     "_privacy.statement": ["privacy_statement", "read_statement"],
     "_plan.show_candidates": ["candidates"],
     "_compare.compare": ["compare", "search"],
+    "_compare._comparison": ["Answer", "Comparison", "Finding", "Setting"],
     "_privacy_options.of_a_run": ["choice"],
     "_privacy_options._step": ["Step", "of_epochs"],
     "_privacy_options.of_epochs": ["of_epochs", "of_epochs"],

@@ -1,19 +1,20 @@
 """`dptheory privacy compare`: other people's accountants beside our bounds."""
 
 import json
+import math
 from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from dptheory._rounding import rounded_down, rounded_up
-from dptheory.cli._common import cell, console_for_output, parse_seed, user_errors
+from dptheory.cli._common import cell, console_for_output, parse_seed, say, user_errors
 from dptheory.cli._privacy_options import of_epochs
-from dptheory.files import require_writable
+from dptheory.files import require_writable, write_atomically
 
 if TYPE_CHECKING:
     from dptheory.privacy.referee import Answer, Comparison
@@ -33,6 +34,7 @@ def compare(
     tool: Annotated[list[str] | None, typer.Option(help="Ask this accountant alone; repeat it.")] = None,
     limit: Annotated[float, typer.Option(help="Seconds of CPU time that one answer may take.")] = 60.0,
     out: Annotated[Path | None, typer.Option(help="Write every answer to this file, a line of JSON a run.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the search whose answers are in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Ask every accountant that is installed, and say which are valid, how loose, and which say too little.
@@ -44,7 +46,7 @@ def compare(
 
     run = {"sampling_rate": sampling_rate, "steps": steps}
     passes = {"batch_size": batch_size, "train_size": train_size, "epochs": epochs}
-    with user_errors(tools="--tool", count="--search"):
+    with user_errors(tools="--tool", count="--search", known="--out"):
         setting = {"noise_multiplier": noise_multiplier, "delta": delta, **run} | of_epochs(run | passes)
         for name, value in setting.items():
             if (value is None) == (search is None):
@@ -54,9 +56,11 @@ def compare(
         if out is not None:
             require_writable(out)
         asked = tool or None
-        found = []
+        if resume and (search is None or out is None):
+            raise ValueError(f"{'search' if search is None else 'out'} must be given with --resume")
+        found = _read(out) if resume and out is not None and out.exists() else []
         for one in (
-            referee.search(count=search, seed=parse_seed(seed), tools=asked, limit=limit, law=law)
+            referee.search(count=search, seed=parse_seed(seed), tools=asked, limit=limit, law=law, known=found[:])
             if search is not None
             else [referee.compare(**setting, tools=asked, limit=limit)]
         ):
@@ -67,6 +71,12 @@ def compare(
         typer.echo("\n".join(map(_line, found)))
     elif search is None:
         _show(found[0])
+        if batch_size is not None and train_size is not None and train_size % batch_size:
+            batches = math.ceil(train_size / batch_size)
+            say(
+                f"Opacus's engine draws and counts 1/{batches} in place of {batch_size}/{train_size}, one over the batches of its "
+                f"loader: --sampling-rate {1 / batches:.10g} with --steps asks what it says."
+            )
     else:
         _show_search(found)
     wrong = (referee.Finding.TOO_SMALL, referee.Finding.LOWER_TOO_LARGE)
@@ -76,6 +86,25 @@ def compare(
 
 def _line(one: "Comparison") -> str:
     return json.dumps(asdict(one)).replace("Infinity", "null")
+
+
+def _read(out: Path) -> "list[Comparison]":
+    """What a search that was stopped has written; a line that was cut off is none."""
+    whole = [line for line in out.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    try:
+        found = [_comparison(json.loads(line)) for line in whole]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"--out must be a file of a search, got {str(out)!r}, which is another one") from None
+    write_atomically(out, "".join(whole))
+    return found
+
+
+def _comparison(plain: dict[str, Any]) -> "Comparison":
+    from dptheory.privacy import referee
+
+    plain["upper"] = math.inf if plain["upper"] is None else plain["upper"]
+    answers = (referee.Answer(**one | {"finding": referee.Finding(one["finding"])}) for one in plain["answers"])
+    return referee.Comparison(**plain | {"setting": referee.Setting(**plain["setting"]), "answers": tuple(answers)})
 
 
 def _write(out: Path, found: "list[Comparison]") -> None:
@@ -98,6 +127,9 @@ def _show(one: "Comparison") -> None:
     console = console_for_output()
     how = "in ball arithmetic" if one.certified else "in doubles"
     lower, upper = rounded_down(one.lower, 10), rounded_up(one.upper, 10)
+    run = one.setting
+    asked = f"rate {run.sampling_rate:.10g}, {run.steps} steps, noise multiplier {run.noise_multiplier:g}, delta {run.delta:g}"
+    say(f"All are asked for Poisson batches at {asked}, neighbours add-remove.")
     console.print(f"Epsilon is from {lower} to {upper} ({how}).", highlight=False)
     if not any(answer.refused for answer in one.answers):
         table.columns.pop()

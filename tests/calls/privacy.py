@@ -85,7 +85,7 @@ CALLS: Calls = {
         slow(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5, tools=["dptheory RDP"], limit=20.0),
     ],
     f"{_PRIVACY}.referee.draw": [used(list, count=2, seed=0, law="core")],
-    f"{_PRIVACY}.referee.search": [slow(count=1, seed=0, tools=["dptheory RDP"], limit=20.0, law="core")],
+    f"{_PRIVACY}.referee.search": [slow(count=1, seed=0, tools=["dptheory RDP"], limit=20.0, law="core", known=())],
     f"{_PRIVACY}.least_noise_beside": [
         dear(spent=_RELEASE, epsilon=40.0, delta=1e-5, sampling_rate=1.0, steps=10),
     ],

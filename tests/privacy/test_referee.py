@@ -146,13 +146,25 @@ def test_settings_lie_in_their_law_and_reach_its_ends(law: str) -> None:
         assert math.log(min(values) / low) < span / 40 and math.log(high / max(values)) < span / 40
 
 
-def test_the_command_line(here: dict[str, Tool], tmp_path: Path) -> None:
+def test_the_command_line(here: dict[str, Tool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "found.jsonl"
     run = ["privacy", "compare", "--search", "2", "--law", "core", "--tool", "halved", "--out", str(out)]
     done = CliRunner().invoke(app, run)
     assert done.exit_code == 1, done.output  # something was too small
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(rows) == 2 and {row["answers"][0]["tool"] for row in rows} == {"halved"}
+    whole = out.read_text()
+    out.write_text(whole[: whole.index("\n") + 20])  # stopped while it wrote the second
+    settings = list(draw(count=2, law="core"))
+    monkeypatch.setitem(here, "halved", dataclasses.replace(here["halved"], epsilon=here["endless"].epsilon))
+    done = CliRunner().invoke(app, [*run, "--resume"])
+    again = [json.loads(line) for line in out.read_text().splitlines()]
+    assert again[0] == rows[0] and [one["setting"] for one in again] == [dataclasses.asdict(one) for one in settings]
+    assert again[1]["answers"][0]["refused"] == "inf", "the second alone was asked again"
+    for other in ([*run, "--resume", "--seed", "1"], ["privacy", "compare", "--search", "2", "--resume"]):
+        assert CliRunner().invoke(app, other).exit_code == 2
+    out.write_text('{"a": 1}\n')
+    assert CliRunner().invoke(app, [*run, "--resume"]).exit_code == 2 and out.read_text() == '{"a": 1}\n'
     setting = ["--noise-multiplier", "1", "--sampling-rate", "0.02", "--steps", "100", "--delta", "1e-5"]
     done = CliRunner().invoke(app, ["privacy", "compare", *setting, "--tool", "dptheory", "--json"])
     assert done.exit_code == 0 and json.loads(done.output)["answers"][0]["finding"] == "valid"

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import hashlib
 import io
 import json
 import math
@@ -162,6 +163,8 @@ def write_metrics(run: "Run", folder: Path) -> None:
 def write_statement(run: "Run", folder: Path) -> None:
     """Write what the run says of its privacy, for readers and as JSON, into ``statement.md`` and ``statement.json``.
 
+    It names the SHA-256 of the file that :func:`write_weights` writes, so that nobody takes it for that of other weights.
+
     Args:
         run: trained.
         folder: of the run.
@@ -199,6 +202,9 @@ def write_statement(run: "Run", folder: Path) -> None:
         named = f"exponential average, decay {decay:g}," if decay else "mean"
         averaged = f"the {named} of the weights after the last {count} steps, which is covered, too"
         found = replace(found, output=f"{found.output}; {averaged}")
+    # a function of the weights of the steps, and so covered as they are: it tells nothing that they do not
+    mark = hashlib.sha256(_weights(run)).hexdigest()
+    found = replace(found, output=f"{found.output}; the weights of this run, {WEIGHTS}, have the SHA-256 {mark}")
     write_atomically(folder / STATEMENT, found.markdown())
     write_atomically(folder / STATEMENT_JSON, found.json())
 
@@ -225,11 +231,16 @@ def write_weights(run: "Run", folder: Path) -> None:
         ...     build_model("linear-probe", features=784, seed=1).load_state_dict(torch.load(Path(folder) / WEIGHTS))
         <All keys matched successfully>
     """
+    write_atomically(folder / WEIGHTS, _weights(run))
+
+
+def _weights(run: "Run") -> bytes:
+    """What ``model.pt`` holds: of the same weights the same bytes."""
     with nullcontext() if run.mean is None else run.mean.inside():
         weights = {name: value.detach().cpu() for name, value in run.model.state_dict().items()}
         buffer = io.BytesIO()
         torch.save(weights, buffer)
-    write_atomically(folder / WEIGHTS, buffer.getvalue())
+    return buffer.getvalue()
 
 
 def metrics(run: "Run") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import contextlib
 import enum
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -121,7 +122,13 @@ def compare(
 
 
 def search(
-    *, count: int, seed: int = 0, tools: Sequence[str] | None = None, limit: float = 60.0, law: str = "whole"
+    *,
+    count: int,
+    seed: int = 0,
+    tools: Sequence[str] | None = None,
+    limit: float = 60.0,
+    law: str = "whole",
+    known: Sequence[Comparison] = (),
 ) -> Iterator[Comparison]:
     """Compare accountants in random settings: those whose answers are too small are what is looked for.
 
@@ -132,12 +139,13 @@ def search(
         seed: of :func:`draw`, a whole number >= 0.
         tools, limit: as for :func:`compare`.
         law: as for :func:`draw`.
+        known: what a search that was stopped had found: of the first settings, which are not asked again.
 
     Returns:
         An iterator: one comparison after the other; settings without bounds of ours within ``limit`` have none of them: 0 and infinity.
 
     Raises:
-        ValueError: an argument outside its range, or a tool that is not installed.
+        ValueError: an argument outside its range, a tool that is not installed, or ``known`` of other settings.
 
     Source: GIP, Lemma 1 and Theorem 2 (gip.thm2).
 
@@ -148,6 +156,9 @@ def search(
         ['valid', 'valid']
     """
     settings, asked, limit = draw(count=count, seed=seed, law=law), _asked(tools), _valid_limit(limit)
+    same = isinstance(known, Sequence) and all(isinstance(one, Comparison) for one in known)
+    if not same or [one.setting for one in known] != list(itertools.islice(settings, len(known))):
+        raise ArgumentError("known", f"be comparisons in the first settings of seed {seed} and law {law!r}", known)
 
     def compared() -> Iterator[Comparison]:
         with _asking(asked, limit) as referee:

@@ -1,6 +1,7 @@
 """States on disk."""
 
 import errno
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -302,6 +303,9 @@ def test_the_privacy_statement_of_a_run(tmp_path: Path) -> None:
     said, text = json.loads((tmp_path / STATEMENT_JSON).read_text()), (tmp_path / STATEMENT).read_text()
     assert said["epsilon"] == run.optimizer.epsilon(run.config.delta) and said["steps"] == 2
     assert f"seed {run.config.seed} of the configuration" in said["randomness"] and said["randomness"] in text
+    runs.write_weights(run, tmp_path)
+    assert hashlib.sha256((tmp_path / WEIGHTS).read_bytes()).hexdigest() in text
+    (tmp_path / WEIGHTS).unlink()
     secure = go(start(tiny_config(secure=True)), 1)
     runs.write_statement(secure, tmp_path)
     said = json.loads((tmp_path / STATEMENT_JSON).read_text())
