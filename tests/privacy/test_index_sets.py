@@ -811,6 +811,36 @@ def test_fewer_nodes_cost_width_alone(
         cache.cache_clear()
 
 
+def test_left_out_nodes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, windows = SubsetMallows(300, 147, theta=0.1), _index_law._Tilted.windows
+    exact = loss_law(mechanism=model).delta(epsilon=3.0, count=3)
+    monkeypatch.setattr(
+        _index_law._Tilted, "windows", lambda at, size, count, nats: windows(at, size, count, nats / 20)
+    )
+    lower, upper = ContourLoss(model).delta_bounds(epsilon=3.0, count=3)
+    assert abs((lower + upper) / 2 - exact) > 1e-5 * exact  # what is left out can be seen
+    assert lower <= exact <= upper
+
+
+@pytest.mark.parametrize("tilt", [0.05, 0.4, 1.0])
+def test_what_the_rule_for_a_run_adds_is_within_its_bound(tilt: float) -> None:
+    """Step 13: too few nodes, so that other losses are taken for those asked for."""
+    model, count, epsilon, size = SubsetMallows(300, 147, theta=0.1), 3, 3.0, 16
+    losses = _index_law._Losses(0.2, 16, 0.2, count)
+    low, log_pmf = composed(loss=loss_law(mechanism=model), count=count)
+    place = low + np.arange(log_pmf.size)
+    found, log_bound = losses._size(model, tilt, 1e5)
+    assert found == size
+
+    def shifted(times: int) -> float:
+        over = np.maximum(-np.expm1(np.minimum(epsilon - 0.2 * (place - times * size), 0.0)), 0.0)
+        return float(np.exp(log_pmf + tilt * times * size) @ over)
+
+    added = sum(shifted(times) for times in range(-30, 31) if times)
+    assert 0 < added <= math.exp(log_bound)
+    assert tilt < 1 or shifted(1) > math.exp(-tilt * size) / -math.expm1(-tilt * size)  # that of larger losses is seen
+
+
 @pytest.mark.parametrize("share", [1e-4, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("tilt", [1e-7, 3e-6])
 def test_rounding_of_a_large_group_is_within_its_bound(share: float, tilt: float) -> None:
