@@ -283,7 +283,7 @@ def test_what_is_printed() -> None:
         "2 epochs (10 steps)", "batches of 12", "falling to 0 (cosine)", "momentum 0.5", "the last 20% of the steps",
         "epsilon 3 at delta 1e-05 for 60 records", "0.500 to 0.750", "17 pilots on 60 public records",
         "0.25 to 1 ", "epochs x 4 -0.125", "layer freezing -0.020 to +0.010", "no difference seen", "[lf.x]", "0.600 (", "+0.030",
-        "0.5 to 2 smallest tried", "1 as given", "6 to 60", "--learning-rate",
+        "0.5 to 2 smallest tried", "1 as given", "6 to 60", "(--learning-rate) fixed at 0.25",
     ):  # fmt: skip
         assert part in text, part
     assert text.index("+0.030") < text.index(". "), "one sentence"
