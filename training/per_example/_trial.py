@@ -123,8 +123,8 @@ def passed(
     params = [p for p in private._module.parameters() if p.requires_grad]
     kept = [(p, p.grad, getattr(p, "grad_sample", None), p._post_accumulate_grad_hooks) for p in params]
     old = _attributes(private._module)
-    before, states = private.passes.rows, RandomStates.now()
-    private.passes.watch, private.passes.rows = watch, _ = Watch(), rows
+    before, states, watch = private.passes.rows, RandomStates.now(), Watch()
+    private.passes.watch, private.passes.rows = watch, rows
     for p in params:
         p.grad = p.grad_sample = None
         if p._post_accumulate_grad_hooks:  # they are for gradients of the loop, and may step an optimizer
@@ -136,15 +136,13 @@ def passed(
             outputs = [one for one in tree.tree_leaves(given) if isinstance(one, torch.Tensor)]
             outputs += [one for one in _attributes(private._module) if not any(one is other for other in old)]
             ends = {at: one for at, one in enumerate(outputs) if one.requires_grad}
+            own = [example * views + view for example in held or () for view in range(views)]
+            of_held = {at: one for at, one in ends.items() if at in places and one.shape[:1] == (rows,)}
+            layers = [one for one in watch.outputs if within and one.shape[:1] == (rows,)]
             if held is None:
-                slopes = [_slope(one, at) for at, one in ends.items()]
-                _back(list(ends.values()), slopes)
-                of_held = ends
+                _back(list(ends.values()), [_slope(one, at) for at, one in ends.items()])
             else:
-                of_held = {at: one for at, one in ends.items() if at in places and one.shape[:1] == (rows,)}
-                own = [example * views + view for example in held for view in range(views)]
-                layers = [one for one in watch.outputs if within and one.shape[:1] == (rows,)]
-                _back(all_ := [*of_held.values(), *layers], [_held_slope(one, own) for one in all_])
+                _back([*of_held.values(), *layers], [_held_slope(one, own) for one in (*of_held.values(), *layers)])
         hooked = private.passes.of_hooks(params)
         seen = [one.detach() for one in outputs]
         if held is None:

@@ -254,7 +254,18 @@ class WholeNetwork:
             except Exception as error:  # whatever vmap has no rule for
                 _log.debug("one example at a time: %s", error)
                 self._at_once = False
-        return _one_by_one(alone, own, slopes, of_rows, range(alone.count))
+        try:
+            return _one_by_one(alone, own, slopes, of_rows, range(alone.count))
+        except (ArgumentError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            name, cause = next(iter(own)), str(error).strip().split("\n")[0][:120]
+            raise ArgumentError.about(
+                name,
+                None,
+                f"the network must take an example alone, so that {name} has gradients of single examples, got {cause}: it counts on "
+                "the rows of the batch (a random order of them, a batch of one size)",
+            ) from error
 
 
 class _Alone:

@@ -250,6 +250,16 @@ def test_random_numbers_that_are_not_torchs_are_refused() -> None:
     backward_refused(model, t.cross_entropy, t.X, t.Y, name="a.weight")
 
 
+def test_a_random_order_of_rows_is_refused() -> None:
+    def run(s: Any, x: torch.Tensor) -> torch.Tensor:
+        order = torch.randperm(len(x))
+        return s.b(s.a(x[order]).tanh()[order.argsort()])
+
+    backward_refused(
+        t.Model(run, a=t.Linear(6, 6), b=t.Linear(6, 3)), t.cross_entropy, t.X, t.Y, name="a.weight", mode="factors"
+    )
+
+
 def test_a_loss_within_the_model_that_divides_by_tokens_of_all_is_refused() -> None:
     labels = torch.where(t.PADDED, -100, t.TOKENS % 3)
 
