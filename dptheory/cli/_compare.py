@@ -127,13 +127,13 @@ def _show(one: "Comparison") -> None:
     console = console_for_output()
     how = "in ball arithmetic" if one.certified else "in doubles"
     lower, upper = rounded_down(one.lower, 10), rounded_up(one.upper, 10)
-    run = one.setting
-    asked = f"rate {run.sampling_rate:.10g}, {run.steps} steps, noise multiplier {run.noise_multiplier:g}, delta {run.delta:g}"
-    say(f"All are asked for Poisson batches at {asked}, neighbours add-remove.")
     console.print(f"Epsilon is from {lower} to {upper} ({how}).", highlight=False)
     if not any(answer.refused for answer in one.answers):
         table.columns.pop()
     console.print(table)
+    run = one.setting
+    asked = f"rate {run.sampling_rate:.10g}, {run.steps} steps, noise multiplier {run.noise_multiplier:g}, delta {run.delta:g}"
+    say(f"All are asked for Poisson batches at {asked}, neighbours add-remove.")
 
 
 def _show_search(found: "list[Comparison]") -> None:
