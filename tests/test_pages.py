@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.claims import Claim, Verdict, _kernel_table, _markdown, _page_markdown, _pages, page_markdown
+from dptheory.claims import Claim, Verdict, _kernel_table, _markdown, _pages, page_markdown
 from tests.every import every
 from tests.refused import refused
 
@@ -111,10 +111,10 @@ _KNOWN = {
 @every(ARGUED)
 def test_a_page_has_what_its_verdict_asks_for(claim: Claim) -> None:
     text = (PROOFS / claim.page).read_text(encoding="utf-8")
-    assert text.startswith(_page_markdown.opening(claim) + "\n\n"), "the title, and where the paper says it"
+    assert text.startswith(_markdown.opening(claim) + "\n\n"), "the title, and where the paper says it"
     top = text.split("\n## ")[0]
     assert next(line for line in top.splitlines() if line.startswith("**")) == (
-        f"{_page_markdown.verdict_in_bold(claim)}{claim.summary}"
+        f"{_markdown.verdict_in_bold(claim)}{claim.summary}"
     )
     assert claim.kernel is None or (PROOFS / "kernel" / claim.kernel).is_file()
     assert claim.part_of is None or f"The mistake is that of [`{claim.part_of}`](" in top
@@ -129,7 +129,7 @@ def test_a_page_has_what_its_verdict_asks_for(claim: Claim) -> None:
 def test_what_a_page_says_is_read_back_and_stands_once(claim: Claim) -> None:
     """Every line before the proof belongs to one text of the row: no line is lost, and none is a second copy."""
     text = (PROOFS / claim.page).read_text(encoding="utf-8").split("\n## Proof")[0]
-    body = "\n".join(text.removeprefix(_page_markdown.opening(claim)).splitlines())
+    body = "\n".join(text.removeprefix(_markdown.opening(claim)).splitlines())
     said = [
         claim.summary,
         claim.for_users,
@@ -144,7 +144,7 @@ def test_what_a_page_says_is_read_back_and_stands_once(claim: Claim) -> None:
         assert one in body, one
         body = body.replace(one, "", 1)
     left = {line.strip("- ") for line in body.splitlines() if not line.startswith("## ")}
-    frame = {"", _page_markdown.verdict_in_bold(claim).strip(), "**For a user.**", "**Answers.**", "None."}
+    frame = {"", _markdown.verdict_in_bold(claim).strip(), "**For a user.**", "**Answers.**", "None."}
     assert {line for line in left - frame if not line.startswith("The mistake is that of [")} == set()
     within = [one for one, other in itertools.permutations(texts, 2) if len(one) > _A_PHRASE and one in other]
     assert within == [], "stands in another text of the page, too"

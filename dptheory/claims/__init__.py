@@ -5,8 +5,7 @@ from dptheory.claims._checking import CheckedClaim, CheckReport, Watcher, check_
 from dptheory.claims._citation import bibtex
 from dptheory.claims._claim import PAPERS, Claim, Severity, Source, Verdict
 from dptheory.claims._find import Match, SearchResult, find
-from dptheory.claims._markdown import ledger_markdown
-from dptheory.claims._page_markdown import page_markdown
+from dptheory.claims._markdown import ledger_markdown, page_markdown
 from dptheory.claims._pages import WrittenPages, write_pages
 from dptheory.claims._prose import Prose
 from dptheory.claims._registry import all_claims, get, select
