@@ -1,9 +1,10 @@
 """Poisson steps of many kinds, a run with a schedule of noise or rates, as methods: on a line, and on a lattice.
 
 The saddle line's cost grows with the kinds, so that it bins them, once towards more privacy and once towards less: 16 bins of a
-schedule by which the noise falls to a third are 14 % of epsilon apart. Kinds of near noise share the nodes of one rule
-(proofs/privacy/saddle_line.md, step 13). Where no line serves every kind has its own law on a lattice, spread from above and
-contracted from below, and the sum is formed by one transform: proofs/privacy/random_allocation.md, steps 6 and 8.
+schedule by which the noise falls to a third are 14 % of epsilon apart. Kinds of near noise share the nodes of one rule, and near
+rates are interpolated (proofs/privacy/saddle_line.md, steps 13 and 15). Where no line serves every kind has its own law on a
+lattice, spread from above and contracted from below, and the sum is formed by one transform:
+proofs/privacy/random_allocation.md, steps 6 and 8.
 """
 
 import functools
@@ -20,8 +21,6 @@ from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, Lines, SaddleL
 from dptheory.privacy.methods.saddle._line import Plan, line_of, plan_line, saddle_at, saddle_for
 from dptheory.privacy.methods.saddle._schedule import Schedule, schedule
 
-_MOST_RATES = 1000
-"""Products of matrices of their own: these take a second, half a minute where rates are spread over many orders of magnitude."""
 _TURNS, _NEAR = 3, 3e-3
 _CELLS = 2**12
 _MOST = 128
@@ -33,7 +32,7 @@ _GUESS, _LEAST, _PASSES = 1e-6, 1e-300, 3
 
 @dataclass(frozen=True)
 class ManyKindsLine:
-    """Steps of more kinds than the saddle line computes one by one, on a line all the same: ten digits, add/remove alone."""
+    """Steps of more kinds than the saddle line computes one by one, on a line all the same: add/remove alone."""
 
     longest: bool = True
     name = LINE
@@ -41,10 +40,7 @@ class ManyKindsLine:
     def serves(self, parts: Parts, direction: Direction) -> bool:
         steps = tuple(part for part in parts if isinstance(part, Step))
         return (
-            direction != "replace"
-            and MOST_KINDS < len(parts) == len(steps)
-            and SaddleLine().serves(parts, direction)
-            and len({step.sampling_rate for step in steps}) <= _MOST_RATES
+            direction != "replace" and MOST_KINDS < len(parts) == len(steps) and SaddleLine().serves(parts, direction)
         )
 
     def delta(self, steps: Steps, direction: Direction, epsilon: float) -> Bracket:
@@ -63,7 +59,8 @@ class ManyKindsLine:
                 if about == 0.0 and lines.delta_bracket(0.0)[1] <= delta:
                     return Bracket(0.0, 0.0, settled=True)
                 lower, upper = ends_around(lines, lines.delta_bracket, delta, (0.0, math.inf))
-                if abs(upper - about) <= _NEAR * upper:
+                blurred = _plan(steps, direction, about).smoothing > 0.0 and upper - lower > _NARROW * upper
+                if blurred or abs(upper - about) <= _NEAR * upper:
                     break
                 about = upper
         except Unresolved:  # as where epsilon is so near 0 that its line says nothing
@@ -94,7 +91,7 @@ def _lines(steps: Steps, direction: Direction, epsilon: float) -> Lines:
 
 
 class ManyKinds:
-    """The same on a lattice, where there is no line: one record replaced, thousands of rates, heavy tails."""
+    """The same on a lattice, where there is no line: one record replaced, heavy tails."""
 
     name = LATTICE
 

@@ -231,24 +231,25 @@ class StepLoss(Loss):
 
 def log_mixture(step: StepLoss, z: Complexes) -> Complexes:
     """log Lambda(z) for t |Im z| <= pi / 2, without cancellation near Lambda = 1."""
-    q = step.sampling_rate
-    exponent = step.shift * z - step.shift**2 / 2
-    if q == 1.0:
-        return exponent
-    large = exponent.real > 30.0
-    small = (exponent.real < -0.5) & (q > 0.5)
-    w = np.asarray(q * np.expm1(np.where(large | small, 0.0, exponent)))
-    if large.any():
-        w[large] = (1.0 - q) / q * np.exp(-exponent[large])
-    # log(1 + w), Re w > -1; NumPy's loses the real part of small w
-    modulus = np.abs(w)
-    near = modulus < 0.5
-    real = np.where(near, 0.5 * np.log1p(np.where(near, 2 * w.real + modulus**2, 0.0)), np.log(np.abs(1 + w)))
+    return log_shares(np.array(step.sampling_rate), step.shift * z - step.shift**2 / 2)
+
+
+def log_shares(q: Reals, exponent: Complexes) -> Complexes:
+    """log(1 - q + q exp(exponent)) for |Im exponent| <= pi / 2, of rates that broadcast against the exponents."""
+    w = q * np.expm1(np.minimum(exponent.real, 30.0) + 1j * exponent.imag)
+    q, exponent = np.broadcast_arrays(q, exponent)
+    whole, large = q == 1.0, exponent.real > 30.0
+    small = (exponent.real < -0.5) & (q > 0.5) & ~whole
+    w[large] = (1.0 - q[large]) / q[large] * np.exp(-exponent[large])
+    # log(1 + w), Re w > -1, by |1 + w|^2 - 1; NumPy's loses the real part of small w
+    excess = 2 * w.real + (w.real**2 + w.imag**2)
+    far = excess < -0.5
+    real = 0.5 * np.log1p(np.where(far, 0.0, excess))
+    real[far] = np.log(np.abs(1 + w[far]))
     found = np.asarray(real + 1j * np.arctan2(w.imag, 1.0 + w.real))
-    if large.any():
-        found[large] = exponent[large] + (math.log(q) + found[large])
-    if small.any():
-        found[small] = np.log((1.0 - q) + q * np.exp(exponent[small]))
+    found[large] += exponent[large] + np.log(q[large])
+    found[small] = np.log((1.0 - q[small]) + q[small] * np.exp(exponent[small]))  # w is near -1
+    found[whole] = exponent[whole]
     return found
 
 

@@ -5,13 +5,15 @@ import time
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dptheory.privacy import Composition, Step
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
-from dptheory.privacy.methods.saddle import _line, _schedule
+from dptheory.privacy.methods.saddle import _kinds, _line, _schedule
 from dptheory.privacy.methods.saddle._brackets import MOST_KINDS, SaddleLine
-from dptheory.privacy.methods.saddle._schedule import _rule, group_of
+from dptheory.privacy.methods.saddle._kinds import group_of, rule_of
+from dptheory.privacy.methods.saddle._schedule import Schedule, _Cell, _CellsAt, _moved, _points_of, _rules
 
 SCHEDULE = tuple(
     Step(noise_multiplier=2.0 * 0.98**epoch, sampling_rate=0.01, count=100) for epoch in range(60)
@@ -38,7 +40,7 @@ def test_moments_of_a_rule_against_quadrature(direction: Direction, rate: float,
     for noise, q in kinds:
         # the others share the nodes, and do not occur
         group = group_of([(other, one**-2.0, (one, other) == (noise, q)) for one, other in kinds], direction)
-        rule = _rule(group, c)
+        rule = rule_of(group, c)
         t = 1 / noise
         loss = np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, np.log(q) + t * z - t * t / 2)
         power = 1 + c + 1j * u if direction == "remove" else -c - 1j * u
@@ -120,6 +122,83 @@ def test_a_line_that_says_nothing_leaves_the_answer_to_the_next_method() -> None
 
 
 def test_a_rule_whose_error_is_no_small_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_schedule, "_NATS", 4.0)
+    monkeypatch.setattr(_kinds, "NATS", 4.0)
     with pytest.raises(Unresolved):
-        _rule(group_of([(0.02, 1.0, 5), (0.02, 1.5, 5)], "remove"), 0.3)
+        rule_of(group_of([(0.02, 1.0, 5), (0.02, 1.5, 5)], "remove"), 0.3)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("c", [-0.4, 0.5, 3.0])
+@pytest.mark.parametrize(
+    ("low", "high", "noises"), [(1e-4, 2e-4, 1), (0.02, 0.05, 3), (0.5, 0.9, 1), (0.01, 0.011, 900)]
+)
+@pytest.mark.parametrize("points", [4, 16])
+def test_interpolated_kinds_against_each_kind_by_its_own_rule(
+    points: int, low: float, high: float, noises: int, c: float, direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of the remainder holds, at so few points that it is seen, too."""
+    monkeypatch.setattr(_schedule, "_POINTS", points)
+    k = np.arange(900)
+    noise, rates = 1.1 + (k * 7 % noises) / noises / 100, low * (high / low) ** (k / 899)
+    kinds = tuple(zip(rates.tolist(), (noise**-2.0).tolist(), (1.0 + k % 3).tolist(), strict=True))
+    law = Schedule((kinds,), (group_of(kinds, direction),), direction)
+    reach, count = 5 / math.sqrt(law.total(c).curvature), 20
+    h, at = reach / count, law.at(c)
+    assert any(isinstance(rule, _CellsAt) for rule in _rules(law, c, reach).rules)
+    with monkeypatch.context() as patched:
+        patched.setattr(_Cell, "pays", False)
+        exact = _rules.__wrapped__(law, c, reach)
+    (logs, errors), (own, own_errors) = at.terms(h, count), exact.terms(h, count)
+    assert (np.abs(np.expm1(logs - own)) <= np.expm1(errors + own_errors)).all()
+    assert at.log_moment >= own[0].real - own_errors[0]
+    for place in (2, 9, count):
+        assert at.log_decay(place * h) + at.log_moment >= (own.real - own_errors)[place:].max()
+    if points == 16:
+        assert errors.max() <= 1e-7 and at.log_moment <= exact.log_moment + 1e-7
+        assert at.log_decay(reach) <= 0.5 * exact.log_decay(reach)
+
+
+@pytest.mark.parametrize(("low", "high", "most"), [(1e-6, 0.1, 1.0), (0.005, 0.006, 1.1), (0.01, 0.9, 1.0)])
+def test_the_reach_in_rates_that_all_differ(low: float, high: float, most: float) -> None:
+    """Ten thousand, over five decades, too; and within what the lattice says, which bins them."""
+    k = np.arange(10_000)
+    noise = (1.0 + (most - 1.0) * k / 9_999).tolist()
+    rates = (low * (high / low) ** (k * 7919 % 10_000 / 9_999)).tolist()
+    steps = tuple(Step(noise_multiplier=s, sampling_rate=q, count=1) for s, q in zip(noise, rates, strict=True))
+    start = time.process_time()
+    found = ManyKindsLine().epsilon(steps, "remove", 1e-6)
+    assert time.process_time() - start < 10.0  # five on a core of its own
+    assert found.upper - found.lower <= 1e-6 * found.upper
+    lattice = ManyKinds().epsilon(steps, "remove", 1e-6)
+    assert lattice.lower <= found.lower and found.upper <= lattice.upper
+
+
+@pytest.mark.parametrize("c", [-0.4, 0.5, 3.0])
+@pytest.mark.parametrize(("low", "high", "noises"), [(1e-4, 1.2e-4, 1), (0.02, 0.025, 900), (0.7, 0.75, 1)])
+def test_how_far_moments_move_in_the_discs(low: float, high: float, noises: int, c: float) -> None:
+    """At complex rates and precisions on the discs' rims, from which the remainder follows; near where steps are strong."""
+    k = np.arange(900)
+    rates, precisions = low + (high - low) * k / 899, 1.2 + 0.05 * (k * 7 % noises) / noises
+    cell = _Cell(tuple(zip(rates.tolist(), (1 / precisions).tolist(), [1.0] * 900, strict=True)))
+    points = _points_of([cell], "remove")
+    rule, u = rule_of(points.group, c), np.array([0.0, 3.0, 30.0])
+    rate, variance, _ = cell.middle
+    assert cell.radius >= 2.99 * (high - rate) and cell.spread / variance >= 2.99 * (precisions.max() - 1 / variance)
+    spacing = rule.places[1] - rule.places[0]
+    for rung in (0.5, 2.0):
+        v = rule.places + 1j * rule.height_of(rung)
+
+        def sums(q: complex, p: complex, v: NDArray[np.complex128] = v) -> NDArray[np.complex128]:
+            density = np.sqrt(p / (2 * np.pi)) * np.exp(-p * (v + 1 / (2 * p)) ** 2 / 2)
+            power = np.exp(np.multiply.outer(1 + c + 1j * u, np.log1p(q * np.expm1(v))))
+            return np.asarray((spacing * density * power).sum(axis=1))
+
+        rims = np.exp(1j * np.pi * np.arange(12) / 6)
+        corners = [(rate + cell.radius * x, (1 + cell.spread * y) / variance) for x in rims for y in rims]
+        middle = sums(rate, 1 / variance)
+        moved = np.max([np.abs(sums(*corner) - middle) for corner in corners], axis=0) / abs(
+            sums(rate, 1 / variance)[0]
+        )
+        bound = _moved(points, rule, np.array([rung]), u)[0]
+        assert (moved <= bound * (1 + 1e-9)).all()
+        assert (low, c, rung) != (0.7, 3.0, 0.5) or bound[0] <= 1.5 * moved[0]

@@ -1,56 +1,67 @@
 r"""The law of the losses of steps of thousands of kinds, as a measure for the saddle line.
 
-With :math:`v = tz - t^2/2`, t = 1 / noise multiplier, a step's loss is a function of v and of the rate alone,
-:math:`L = \log\Lambda(v)`, :math:`\Lambda(v) = 1 - q + q e^v`, and only the law of v, normal of mean -t^2 / 2 and variance t^2,
-knows of the noise. So kinds share the nodes of one trapezoid rule, and the moments of all that have one rate are one product of
-matrices: proofs/privacy/saddle_line.md, step 13. "remove" and "add" alone.
+Kinds of few rates are taken one by one. Of more, log M(s) is an analytic function of the rate q and of the precision
+p = noise multiplier^2, so that in a cell of near kinds it is, but for a proven remainder, the polynomial through its values at
+Chebyshev points: a sum over ten thousand kinds is one over some hundreds, with weights of either sign.
+proofs/privacy/saddle_line.md, step 15.
 """
 
 import functools
 import itertools
 import math
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
-from dptheory.privacy.methods._sampled_loss import ELEMENTARY, HALF, Complexes, Moments, Reals, StepLoss, log_mixture
+from dptheory.privacy.methods._sampled_loss import Complexes, Moments, Reals, log_shares
+from dptheory.privacy.methods.saddle._kinds import NATS, Group, Rule, group_of, log_less, moments_about, rule_of, turned
 
-_NATS = 46.0
-"""Of the exponent of the trapezoid rule's error."""
-_REACH = 9.5
-"""Deviations of v that the nodes reach beyond where the tilted law is."""
-_SHIFT, _WALL, _GROWTH = 1.6, math.pi / 4, 16.0
-"""The line's height: so many of the least deviations; twice it, no argument of Lambda is above pi / 2; and what it costs where
-Lambda divides."""
+Kind = tuple[float, float, float]
+"""Rate, t^2 and count."""
+
 _OCTAVES = 2.0
-"""Of t^2, in kinds that share a rule."""
-_RUNGS = 40
-"""Of lower lines, on which the modulus falls sooner: two to a halving of the height."""
-_MOST_WEIGHTS, _BLOCK = 20_000_000, 512
-_DENSE = 20
-"""A product of matrices takes no longer than one in so many of other products."""
+"""Of t^2, in kinds that share nodes."""
+_POINTS, _MANY = 16, 64
+"""Chebyshev points of a cell's side; kinds for which the points of both sides are worth it."""
+_DISC, _PRECISIONS = 0.75, 0.12
+"""The largest discs in which moments are bounded, over their middle: of rates, of precisions."""
+_RATIO = 3.0
+"""Of a disc's radius to half the side of its cell."""
+_NEAR = 0.6
+"""By how much of itself a moment may vary in a cell's discs."""
+_MOST_RATES = 10_000
+"""Products of matrices of their own: some seconds, and most of a gigabyte."""
+_LINE = 0.5
+"""The line, a root of two below the highest, on which moments are compared: its rule errs by 1e-14."""
+_ROUNDED = 1e-13
+"""What rounding of points and shares does, of the values: some hundreds of units in the last place."""
+_MOST_LOG = 600.0
+_POWERS, _DENSE = 4, 20
+"""Powers of a rate's losses, and products of matrices, take no longer than one in so many of other products."""
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The law of the sum of the losses.
+    """The law of the sum of the losses of sampled steps, "remove" or "add".
 
     Attributes:
-        groups: kinds that share nodes.
+        octaves: kinds that share nodes.
         guide: fewer kinds of about the same law, for what is no bound.
     """
 
-    groups: tuple["Group", ...]
-    guide: tuple["Group", ...]
+    octaves: tuple[tuple[Kind, ...], ...]
+    guide: tuple[Group, ...]
+    direction: Direction
     left_out: float = 0.0
 
     def total(self, c: float) -> Moments:
         """About log M and its derivatives."""
-        found = [_moments(group, c) for group in self.guide]
+        found = [moments_about(group, c) for group in self.guide]
         return Moments(
             math.fsum(one.value for one in found),
             math.fsum(one.slope for one in found),
@@ -60,69 +71,64 @@ class Schedule:
     def log_bound(self, c: float) -> float:
         if c in (0.0, -1.0):
             return 0.0  # M(0) = M(-1) = 1
-        return math.fsum(rule.log_moment for rule in self.at(c).rules)
+        return _rules(self, c, 0.0).log_moment
 
     def at(self, c: float) -> "_ScheduleAt":
-        return _ScheduleAt(tuple(_rule(group, c) for group in self.groups))
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Kinds whose t^2 = 1 / noise^2 lie within a few octaves, by their rates, and how often each occurs.
-
-    Attributes:
-        rates: a column of different ones.
-        of_rate: slices of the kinds, one for each rate; ``places``: of each kind, its rate's row.
-    """
-
-    rates: Reals
-    of_rate: tuple[slice, ...]
-    places: NDArray[np.intp]
-    variances: Reals
-    counts: Reals
-    direction: Direction
-
-    def spread(self, values: Any) -> Any:
-        """A row for each kind, from rows for rates."""
-        return values if len(self.of_rate) == 1 else values[self.places]
+        return _ScheduleAt(self, c)
 
 
 def schedule(steps: Steps, guide: Steps, direction: Direction) -> Schedule:
-    """Of steps that are sampled at any rate; ``direction``: "remove" or "add"."""
-    return Schedule(_groups(steps, direction), _groups(guide, direction))
+    groups = tuple(group_of(kinds, direction) for kinds in _octaves(guide))
+    return Schedule(tuple(_octaves(steps)), groups, direction)
 
 
-def _groups(steps: Steps, direction: Direction) -> tuple[Group, ...]:
-    octaves: dict[int, list[tuple[float, float, int]]] = {}
+def _octaves(steps: Steps) -> Iterable[tuple[Kind, ...]]:
+    octaves: dict[int, list[Kind]] = defaultdict(list)
     for step in steps:
         variance = step.noise_multiplier**-2.0
-        kind = step.sampling_rate, variance, step.count
-        octaves.setdefault(math.floor(math.log2(variance) / _OCTAVES), []).append(kind)
-    return tuple(group_of(kinds, direction) for kinds in octaves.values())
-
-
-def group_of(kinds: list[tuple[float, float, int]], direction: Direction) -> Group:
-    """Of kinds as rate, t^2 and count."""
-    table = np.array(sorted(kinds), dtype=np.float64)
-    rates, places, sizes = np.unique(table[:, 0], return_inverse=True, return_counts=True)
-    ends = [0, *np.cumsum(sizes).tolist()]
-    of_rate = tuple(slice(first, last) for first, last in itertools.pairwise(ends))
-    return Group(rates[:, None], of_rate, places, table[:, 1], table[:, 2], direction)
+        octaves[math.floor(math.log2(variance) / _OCTAVES)].append((step.sampling_rate, variance, float(step.count)))
+    return (tuple(kinds) for kinds in octaves.values())
 
 
 @dataclass(frozen=True, eq=False)
 class _ScheduleAt:
-    """Its moments at c + iu, u >= 0."""
+    """Its moments at c + iu, u >= 0: how near the kinds of a cell have to be depends on how far u goes."""
 
-    rules: tuple["_Rule", ...]
+    schedule: Schedule
+    c: float
 
     @property
+    def log_moment(self) -> float:
+        return _rules(self.schedule, self.c, 0.0).log_moment
+
+    @property
+    def size(self) -> int:
+        return _rules(self.schedule, self.c, 0.0).size
+
+    def log_decay(self, u: float) -> float:
+        rules = self._up_to(u)
+        return rules.log_decay(u) + rules.log_moment - self.log_moment
+
+    def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
+        return self._up_to(h * count).terms(h, count)
+
+    def _up_to(self, u: float) -> "_Rules":
+        return _rules(self.schedule, self.c, 2.0 ** math.ceil(math.log2(u)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rules:
+    """The moments of all kinds, by some rules, of which each serves its own."""
+
+    rules: tuple["Rule | _CellsAt", ...]
+
+    @functools.cached_property
     def log_moment(self) -> float:
         return math.fsum(rule.log_moment for rule in self.rules)
 
     @property
     def size(self) -> int:
-        return 1 + sum(rule.weights.size for rule in self.rules) // _DENSE
+        return 1 + sum(rule.losses.size // _POWERS + rule.weights.size // _DENSE for rule in self.rules)
 
     def log_decay(self, u: float) -> float:
         return math.fsum(rule.log_decay(u) for rule in self.rules)
@@ -132,199 +138,299 @@ class _ScheduleAt:
         return np.sum([logs for logs, _ in found], axis=0), np.sum([errors for _, errors in found], axis=0)
 
 
+@functools.lru_cache(maxsize=3)
+def _rules(schedule: Schedule, c: float, reach: float) -> _Rules:
+    """That serve u up to ``reach``."""
+    parts: list[tuple[Group, _Points | None]] = []
+    for kinds in schedule.octaves:
+        alone, cells = _apart(kinds, c, reach, schedule.direction)
+        if alone:
+            parts.append((group_of(alone, schedule.direction), None))
+        if cells:
+            points = _points_of(cells, schedule.direction)
+            parts.append((points.group, points))
+    rates = sum(group.rates.size for group, _ in parts)
+    if rates > _MOST_RATES:
+        raise Unresolved(f"{rates} rates that are not near one another")
+    rules = [(rule_of(group, c), points) for group, points in parts]
+    return _Rules(tuple(rule if points is None else _CellsAt(points, rule) for rule, points in rules))
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """Near kinds: a rectangle of rates and precisions, and a disc about the middle of either side."""
+
+    kinds: tuple[Kind, ...]
+
+    @functools.cached_property
+    def rates(self) -> tuple[float, float]:
+        rates = [rate for rate, _, _ in self.kinds]
+        return min(rates), max(rates)
+
+    @functools.cached_property
+    def precisions(self) -> tuple[float, float]:
+        variances = [variance for _, variance, _ in self.kinds]
+        return 1 / max(variances), 1 / min(variances)
+
+    @property
+    def middle(self) -> Kind:
+        return sum(self.rates) / 2, 2 / sum(self.precisions), 0.0
+
+    @property
+    def radius(self) -> float:
+        """Of the disc of rates."""
+        return _RATIO * (self.rates[1] - self.rates[0]) / 2
+
+    @property
+    def spread(self) -> float:
+        """The radius of the disc of precisions over its middle."""
+        low, high = self.precisions
+        return _RATIO * (high - low) / (high + low)
+
+    @property
+    def pays(self) -> bool:
+        """Whether its points take less time than its kinds."""
+        kinds = _POINTS if self.spread == 0.0 else _MANY
+        return len(self.kinds) > kinds and len({rate for rate, _, _ in self.kinds}) > _POINTS
+
+    def halves(self) -> list["_Cell"]:
+        middle = sum(self.rates) / 2
+        return [_Cell(tuple(kind for kind in self.kinds if (kind[0] < middle) == low)) for low in (True, False)]
+
+
+def _apart(kinds: Iterable[Kind], c: float, reach: float, direction: Direction) -> tuple[list[Kind], list[_Cell]]:
+    """The kinds to be taken one by one, and the others' cells: so small that moments up to ``reach`` vary little in their discs."""
+    columns: dict[tuple[bool, int], list[Kind]] = defaultdict(list)
+    alone: list[Kind] = []
+    for kind in kinds:
+        if kind[0] == 1.0:
+            alone.append(kind)
+        else:
+            columns[kind[0] < 0.5, _place(min(kind[0], 1.0 - kind[0]), _DISC)].append(kind)
+    asked, cells = [cell for column in columns.values() for cell in _rows(column)], []
+    while asked:
+        alone += [kind for cell in asked if not cell.pays for kind in cell.kinds]
+        asked = [cell for cell in asked if cell.pays]
+        if asked:
+            points = _group(asked, [], [], direction)
+            near = _near(points, rule_of(points.group, c), reach)
+            cells += list(itertools.compress(asked, near))
+            asked = [half for cell in itertools.compress(asked, ~near) for half in cell.halves()]
+    return alone, cells
+
+
+def _near(points: "_Points", rule: Rule, reach: float) -> NDArray[np.bool_]:
+    """Of each cell, whether its moments and the bounds of their moduli vary little in its discs."""
+    middles, u = points.middles, np.array([reach])
+    moments = _moved(points, rule, np.full(middles.size, _LINE), u)[:, 0]
+    rungs = rule.rungs(reach)[middles]
+    logs, _ = rule.log_falls(reach, rungs[points.owners])
+    moduli = _moved(points, rule, rungs, u)[:, 0] / np.exp(logs[middles])
+    return np.maximum(moments, moduli) <= _NEAR
+
+
+def _rows(column: list[Kind]) -> list[_Cell]:
+    """Of one precision each where these are few, else those within a disc."""
+    by_noise: dict[float, list[Kind]] = defaultdict(list)
+    rows: dict[int, list[Kind]] = defaultdict(list)
+    for kind in column:
+        by_noise[kind[1]].append(kind)
+        rows[_place(1 / kind[1], _PRECISIONS)].append(kind)
+    return [_Cell(tuple(row)) for row in (by_noise if len(by_noise) <= _POINTS else rows).values()]
+
+
+def _place(value: float, disc: float) -> int:
+    """Of the cell, by the ratio of its ends that the disc allows."""
+    return math.floor(math.log(value) / math.log((1 + disc / _RATIO) / (1 - disc / _RATIO)))
+
+
 @dataclass(frozen=True, eq=False)
-class _Rule:
-    r"""The moments :math:`E \Lambda^{a \pm iu}` of the kinds of a group, on one line Im v = height and on the real line.
+class _Points:
+    """The Chebyshev points that stand for the kinds of some cells, with the cells' middles.
 
     Attributes:
-        exponent: a = 1 + c, or -c of "add".
-        losses: log Lambda at the nodes, with an imaginary part >= 0, a row for each rate.
-        weights: a row for each kind: the terms of the moment at u = 0, over their sum.
-        real_weights: the same on the real line; deviations: of the loss under them, about.
-        log_moments: log of that sum; moment_errors: of it; errors: of the rule, relative, whatever u.
-        loss_rounding: bound of what rounding does to a moment over u.
-        decay_errors: of the rule on the real line, relative.
+        group: of both; the counts of points are weights of either sign, those of middles 0.
+        owners: of each its cell.
+        middles: of each cell its middle's place in the group.
+        cells: the cells.
     """
 
     group: Group
-    exponent: float
-    height: float
-    places: Reals
-    losses: Complexes
-    weights: Complexes
-    real_losses: Reals
-    real_weights: Reals
-    deviations: Reals
-    log_moments: Reals
-    moment_errors: Reals
-    errors: Reals
-    loss_rounding: Reals
-    decay_errors: Reals
+    owners: NDArray[np.intp]
+    middles: NDArray[np.intp]
+    cells: list[_Cell]
+
+    @functools.cached_property
+    def counts(self) -> Reals:
+        """Of each cell the number of steps."""
+        return np.array([math.fsum(count for _, _, count in cell.kinds) for cell in self.cells])
+
+    @functools.cached_property
+    def shrink(self) -> Reals:
+        """Of each cell the remainders of its sides' polynomials over the most that log M varies by in its discs."""
+        rho = _RATIO + math.sqrt(_RATIO**2 - 1)  # the sum of half-axes of an ellipse in the disc
+        one = 4 * rho ** (1 - _POINTS) / (rho - 1)
+        return np.array([one if cell.spread == 0.0 else one * (1 + _norm()) for cell in self.cells])
+
+    def sums(self, values: Reals) -> Reals:
+        """Of each cell, over its points."""
+        return np.asarray(np.bincount(self.owners, values), dtype=np.float64)
+
+
+def _points_of(cells: list[_Cell], direction: Direction) -> _Points:
+    points: list[Kind] = []
+    owners: list[int] = []
+    for number, cell in enumerate(cells):
+        counts = np.array([count for _, _, count in cell.kinds])
+        rates, of_rates = _interpolation(*cell.rates, [rate for rate, _, _ in cell.kinds])
+        precisions, of_precisions = np.array(cell.precisions[:1]), np.ones((counts.size, 1))
+        if cell.spread > 0.0:
+            own = [1 / variance for _, variance, _ in cell.kinds]
+            precisions, of_precisions = _interpolation(*cell.precisions, own)
+        weights = (of_rates * counts[:, None]).T @ of_precisions
+        pairs = itertools.product(rates.tolist(), precisions.tolist())
+        points += [(rate, 1 / one, weight) for (rate, one), weight in zip(pairs, weights.ravel().tolist(), strict=True)]
+        owners += [number] * weights.size
+    return _group(cells, points, owners, direction)
+
+
+def _group(cells: list[_Cell], points: list[Kind], owners: list[int], direction: Direction) -> _Points:
+    kinds = points + [cell.middle for cell in cells]
+    order = sorted(range(len(kinds)), key=kinds.__getitem__)  # as a group has them
+    of_kinds = np.array([*owners, *range(len(cells))])
+    return _Points(group_of(kinds, direction), of_kinds[order], np.argsort(order)[len(points) :], cells)
+
+
+def _interpolation(low: float, high: float, places: list[float]) -> tuple[Reals, Reals]:
+    """Chebyshev points with both ends, and for each place the shares of the values at these."""
+    points = (low + high) / 2 - (high - low) / 2 * np.cos(np.pi * np.arange(_POINTS) / (_POINTS - 1))
+    points[0], points[-1] = low, high
+    signs = (-1.0) ** np.arange(_POINTS)
+    signs[[0, -1]] /= 2
+    gaps = np.subtract.outer(np.array(places), points)
+    hits = gaps == 0.0
+    shares = signs / np.where(hits, 1.0, gaps)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return points, np.where(hits.any(axis=1, keepdims=True), hits, shares)
+
+
+def _norm() -> float:
+    """Of interpolation at Chebyshev points: no sum of the moduli of the shares is larger."""
+    return 1 + 2 / math.pi * math.log(_POINTS)
+
+
+@dataclass(frozen=True, eq=False)
+class _CellsAt:
+    """Moments of interpolated kinds at c + iu, u >= 0, by a rule for their points."""
+
+    points: _Points
+    rule: Rule
 
     @property
+    def losses(self) -> Complexes:
+        return self.rule.losses
+
+    @property
+    def weights(self) -> Complexes:
+        return self.rule.weights
+
+    @functools.cached_property
     def log_moment(self) -> float:
-        """log of an upper bound of the moment of all steps at u = 0."""
-        return float(self.group.counts @ (self.log_moments + self.moment_errors))
+        ones = np.ones((len(self.points.cells), 1))
+        return self.rule.log_moment + float(self._remainders(self._line, np.zeros(1), ones, ones, self._errors).sum())
 
     def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
-        """log of the product of all moments at u = 0, h .. h count, and by how much the log of its modulus may be larger."""
-        u = h * np.arange(count + 1)
-        logs, errors = np.zeros(u.size, dtype=np.complex128), np.zeros(u.size)
-        for losses, kinds in zip(self.losses, self.group.of_rate, strict=True):
-            turned = _turned(losses, h, count)
-            for first in range(kinds.start, kinds.stop, _BLOCK):
-                rows = slice(first, min(first + _BLOCK, kinds.stop))
-                counts = self.group.counts[rows]
-                ratio = self.weights[rows] @ turned  # less 1
-                square = 2 * ratio.real + ratio.real**2 + ratio.imag**2
-                near = square > -0.5
-                far = np.log(np.maximum(np.abs(1 + ratio), 1e-300))
-                log_size = np.where(near, 0.5 * np.log1p(np.where(near, square, 0.0)), far)
-                logs += counts @ (log_size + 1j * np.arctan2(ratio.imag, 1 + ratio.real))
-                error = np.outer(self.loss_rounding[rows], u) + 3 * self.errors[rows, None] * (u > 0)
-                errors += counts @ np.log1p(error * np.exp(-log_size))
-                errors += counts @ (4 * ELEMENTARY * np.abs(log_size))
-        logs += float(self.group.counts @ self.log_moments)
-        errors += float(self.group.counts @ self.moment_errors)
-        return (logs.conj() if self.group.direction == "add" else logs), errors
+        logs, errors = self.rule.terms(h, count)
+        ratios = []
+        for middle in self.points.middles:
+            powers = turned(self.rule.losses[self.rule.group.places[middle]], h, count)
+            ratios.append(1 + self.rule.weights[middle] @ powers)
+        values = np.array(ratios)
+        # how far they are from the negative axis, on which alone the principal logarithm is not analytic
+        levels = np.where(values.real >= 0.0, np.abs(values), np.abs(values.imag))
+        levels -= 3 * self._errors[self.points.middles, None]
+        u = h * np.arange(count + 1, dtype=np.float64)
+        errors += self._remainders(self._line, u, values, levels, self._errors).sum(axis=0)
+        if not np.isfinite(errors).all():
+            raise Unresolved("moments of near kinds are not bounded")
+        return logs, errors
 
     def log_decay(self, u: float) -> float:
-        """log of a bound of the modulus at all v >= u, over that at 0: each kind on the line that is best for it."""
-        # of a nearly Gaussian loss of deviation w the best height is t u w
-        best = u * np.sqrt(self.group.variances) * self.deviations
-        rungs = np.clip(np.round(2 * np.log2(self.height / np.maximum(best, 1e-300))), 0, _RUNGS)
-        heights = self.height * 2.0 ** (-np.unique(rungs) / 2)
-        raised = _mixture(self.group.rates, self.places[:, None] + 1j * heights)
-        falls = np.exp(self.exponent * (raised.real - self.real_losses[:, :, None]) - u * raised.imag)
-        sums = [self.real_weights[kinds] @ fall for fall, kinds in zip(falls, self.group.of_rate, strict=True)]
-        logs = np.log(np.concatenate(sums) + self.decay_errors[:, None])
-        logs += 0.5 * np.outer(1 / self.group.variances, heights**2)
-        return float(self.group.counts @ np.minimum(logs.min(axis=1) + self.moment_errors, 0.0))
+        """As of kinds one by one, but that all of a cell take one line."""
+        points, rule, counts = self.points, self.rule, self.rule.group.counts
+        rungs = rule.rungs(u)[points.middles]
+        logs, shares = rule.log_falls(u, rungs[points.owners])
+        errors = np.where(counts < 0, -log_less(shares), np.log1p(shares)) + rule.moment_errors
+        values = np.asarray(np.exp(logs[points.middles, None]), dtype=np.float64)
+        raised = np.exp(np.square(rule.height_of(rungs[points.owners])) / (2 * rule.group.variances))
+        remainders = self._remainders(rungs, np.array([u]), values, values, rule.decay_errors * raised)[:, 0]
+        bounds = points.sums(counts * logs + np.abs(counts) * errors) + remainders
+        return float(np.minimum(bounds, 0.0).sum())
+
+    @property
+    def _line(self) -> Reals:
+        return np.full(len(self.points.cells), _LINE)
+
+    @property
+    def _errors(self) -> Reals:
+        """Of each point, of the rule on the line on which moments are compared."""
+        return np.asarray(1.01 / math.expm1(NATS * 2.0**-_LINE) + self.rule.errors)
+
+    def _remainders(self, rungs: Reals, u: Reals, values: Complexes | Reals, levels: Reals, errors: Reals) -> Reals:
+        """Of each cell: how far the sum of its steps' logarithms may lie from that of its points.
+
+        Args:
+            rungs: of each cell the line whose sums are compared.
+            u: places on the line.
+            values: of each cell's middle at these places, over its M(c).
+            levels: how far at least these are from where the logarithm is not analytic.
+            errors: of each point's rule, over its M(c).
+        """
+        moved = _moved(self.points, self.rule, rungs, u)
+        inside = moved < 0.99 * levels
+        gaps = np.where(inside, levels - moved, 1.0)
+        varied = np.where(inside, np.log(np.where(inside, levels, 1.0) / gaps), math.inf)
+        sizes = np.abs(np.log(values)) + np.abs(self.rule.log_moments[self.points.middles, None])
+        rules = 4 * (1 + _norm() ** 2) * self._of_cells(errors)[:, None] / gaps
+        remainders = self.points.shrink[:, None] * varied + rules + _ROUNDED * (varied + sizes)
+        return np.asarray(self.points.counts[:, None] * remainders)
+
+    def _of_cells(self, errors: Reals) -> Reals:
+        """For all kinds of each cell, from those of its corners, which are points: M(c) is at least a quarter of theirs."""
+        if _moved(self.points, self.rule, self._line, np.zeros(1)).max() > _NEAR:
+            raise Unresolved("kinds of a cell that are not near")
+        ends, widest = self.rule.places[[0, -1]], float(self.rule.group.variances.max())
+        if np.any(ends**2 <= widest**2 / 4 + widest):  # where a normal density does not rise with its variance
+            raise Unresolved("nodes that do not reach where the laws of near kinds fall")
+        most, steepest, flattest = np.zeros((3, len(self.points.cells)))
+        np.maximum.at(most, self.points.owners, errors)
+        ratio = np.ones(most.size)
+        for slopes in self.rule.slopes:
+            steepest[:], flattest[:] = 0.0, math.inf
+            np.maximum.at(steepest, self.points.owners, slopes)
+            np.minimum.at(flattest, self.points.owners, slopes)
+            ratio = np.maximum(ratio, steepest / flattest)
+        return 4 * most * ratio
 
 
-def _turned(losses: Complexes, h: float, count: int) -> Complexes:
-    """exp(iuL) - 1 at u = 0, h .. h count: with u = v + v', v a multiple of a block, (1 + E) (1 + E') - 1."""
-    block = math.isqrt(count) + 1
-    coarse = np.expm1(1j * np.outer(losses, h * block * np.arange(count // block + 1)))[:, :, None]
-    fine = np.expm1(1j * np.outer(losses, h * np.arange(block)))[:, None, :]
-    return np.asarray((coarse * fine + (coarse + fine)).reshape(losses.size, -1)[:, : count + 1])
-
-
-def _moments(group: Group, c: float) -> Moments:
-    """About log M and its derivatives, by the rule on the real line."""
-    exponent, _, spacing, x = _nodes(group, c)
-    spacing, x = 2 * spacing, x[::2]  # ten digits do
-    rates = np.minimum(group.rates, 1 - HALF)
-    losses = group.spread(np.where(group.rates < 1.0, np.log1p(rates * np.expm1(np.minimum(x, 600.0))), x))
-    logs = _log_normal(group, x, spacing)
-    raised = exponent * losses
-    if np.abs(raised).max() < 0.5:
-        weights = np.exp(logs)
-        excess = (weights * np.expm1(raised)).sum(axis=1)
-        values, weights = np.log1p(excess), weights * np.exp(raised)
-    else:
-        top = (logs + raised).max(axis=1, keepdims=True)
-        weights = np.exp(logs + raised - top)
-        values = top[:, 0] + np.log(weights.sum(axis=1))
-    weights /= weights.sum(axis=1, keepdims=True)
-    means = (weights * losses).sum(axis=1)
-    curvatures = (weights * (losses - means[:, None]) ** 2).sum(axis=1)
-    sign = 1.0 if group.direction == "remove" else -1.0
-    return Moments(*(float(group.counts @ one) for one in (values, sign * means, curvatures)))
-
-
-def _log_normal(group: Group, v: Any, spacing: float) -> Any:
-    """log of the spacing times the density of v, of each kind."""
-    tau = group.variances[:, None]
-    return math.log(spacing) - 0.5 * np.log(2 * math.pi * tau) - (v + tau / 2) ** 2 / (2 * tau)
-
-
-def _nodes(group: Group, c: float) -> tuple[float, float, float, Reals]:
-    """The exponent of Lambda, the line's height, and spacing and real parts of the nodes."""
-    exponent = 1.0 + c if group.direction == "remove" else -c
-    up, down = max(exponent, 0.0), max(-exponent, 0.0)
-    variances = group.variances
-    low, high = math.sqrt(float(variances.min())), math.sqrt(float(variances.max()))
-    height = min(_SHIFT * low, _WALL, math.sqrt(_GROWTH / down) if down > 0.0 else _WALL)
-    spacing = 2 * math.pi * height / _NATS
-    left = -(high**2) / 2 - _REACH * high - down * high**2 * float(group.rates.max())
-    right = max((up - 0.5) * low**2, (up - 0.5) * high**2) + _REACH * high
-    first, last = math.floor(left / spacing), math.ceil(right / spacing)
-    if (last - first) * variances.size > _MOST_WEIGHTS:
-        raise Unresolved(f"{last - first} nodes of {variances.size} kinds of steps")
-    return exponent, height, spacing, spacing * np.arange(first, last + 1, dtype=np.float64)
-
-
-@functools.lru_cache(maxsize=16)
-def _rule(group: Group, c: float) -> _Rule:
-    exponent, height, spacing, x = _nodes(group, c)
-    up, down = max(exponent, 0.0), max(-exponent, 0.0)
-    variances, tau = group.variances, group.variances[:, None]
-    v = x + 1j * height
-    losses = _mixture(group.rates, v)
-    real_losses = np.asarray(_mixture(group.rates, x.astype(np.complex128)).real, dtype=np.float64)
-    own, on_line = group.spread(losses), group.spread(real_losses)
-    # of a node's loss, relative: of v, whose rounding is largest against |exp(v) - 1| >= about the height
-    loss_error = ELEMENTARY * (16 + 2 * np.abs(v)) / min(height, 1.0)
-
-    logs = _log_normal(group, v, spacing) + exponent * own
-    top = logs.real.max(axis=1, keepdims=True)
-    weights = np.exp(logs - top)
-    total = weights.real.sum(axis=1, keepdims=True)
-    weights /= total
-    log_moments = (top + np.log(total))[:, 0]
-    real_weights = np.exp(_log_normal(group, x, spacing) + exponent * on_line - log_moments[:, None])
-    means = (real_weights * on_line).sum(axis=1, keepdims=True)
-    deviations = np.sqrt((real_weights * (on_line - means) ** 2).sum(axis=1))
-    moduli, sizes = np.abs(weights), np.abs(own)
-    of_weights = ELEMENTARY * (8 + np.abs(v + tau / 2) ** 2 / tau + 2 * abs(exponent) * sizes + np.abs(top))
-    of_weights += abs(exponent) * loss_error * sizes
-    of_sum = x.size * HALF
-    summed = (moduli * of_weights).sum(axis=1) + of_sum * moduli.sum(axis=1)
-
-    # the trapezoid rule on the line, and on the real line; and what lies beyond the first and the last node
-    growth = np.exp(np.minimum(2 * height**2 / variances, 600.0)) * math.cos(height) ** -down
-    trapezoid = (1 + growth) / math.expm1(_NATS)
-    on_real = 2 * growth / math.expm1(_NATS)
-    beyond = np.zeros(variances.size)
-    falling = group.spread(_share(group.rates[:, 0], x[0]))
-    for place, loss, slope in (
-        (x[0], on_line[:, 0], -(x[0] + variances / 2) / variances - down * falling),
-        (x[-1], on_line[:, -1], (x[-1] + variances / 2) / variances - up),
-    ):
-        if slope.min() <= 0.0:
-            raise Unresolved("the nodes do not reach where the law falls")
-        edge = -((place + variances / 2) ** 2) / (2 * variances) - 0.5 * np.log(2 * math.pi * variances)
-        edge += exponent * loss - log_moments - down * math.log(math.cos(height / 2))
-        beyond += np.exp(edge) / slope
-    errors = 1.01 * (trapezoid + beyond * np.exp(np.minimum(height**2 / (2 * variances), 600.0)))
-    if errors.max() > 0.01:  # shares of the moment, for which the sum stands below
-        raise Unresolved("the nodes of a schedule are too few")
-    return _Rule(
-        group,
-        exponent,
-        height,
-        x,
-        losses,
-        weights,
-        real_losses,
-        real_weights,
-        deviations,
-        log_moments,
-        1.01 * (errors + summed) + 4 * ELEMENTARY * (1 + np.abs(log_moments)),
-        errors,
-        # |exp(iuL) - 1| <= u |L|, and of its factors E and E' at most 3 u |L| together: :func:`_turned`
-        1.01 * (moduli * (of_weights + of_sum + loss_error + 12 * ELEMENTARY) * sizes).sum(axis=1),
-        1.01 * (on_real + beyond) + summed,
-    )
-
-
-def _mixture(rates: Reals, v: Complexes) -> Complexes:
-    """log(1 - q + q exp(v)), a row for each rate: that of a step of noise 1, whose exponent is z - 1/2."""
-    ones = (StepLoss(noise_multiplier=1.0, sampling_rate=q, count=1, direction="remove") for q in rates[:, 0].tolist())
-    return np.stack([log_mixture(one, v + 0.5) for one in ones])
-
-
-def _share(rates: Reals, x: float) -> Reals:
-    """The slope of log Lambda at a real place: it rises from 0 to 1."""
-    return rates / (rates + (1.0 - rates) * math.exp(min(-x, 700.0)))
+def _moved(points: _Points, rule: Rule, rungs: Reals, u: Reals) -> Reals:
+    """Bounds of how far sums on a line are from the middle's, over its M(c), for all rates and precisions in a cell's discs."""
+    found = []
+    for middle, rung, cell in zip(points.middles, rungs, points.cells, strict=True):
+        place, variance, height = rule.group.places[middle], rule.group.variances[middle], rule.height_of(rung)
+        v = rule.places + 1j * height
+        raised = log_shares(rule.group.rates[place], v)
+        # |exp(v) - 1| over |Lambda|
+        away = np.abs(np.expm1(-np.abs(v.real) + 1j * v.imag)) * np.exp(np.maximum(v.real, 0.0) - raised.real)
+        if cell.radius * float(away.max()) >= 1.0:
+            raise Unresolved("a disc of rates that reaches where the loss is infinite")
+        of_rate = -np.log1p(-cell.radius * away)
+        of_noise = cell.spread / 2 * np.abs(v**2 / variance - 1)
+        of_noise += cell.spread / (1 - cell.spread) * (cell.spread / 4 + variance / 8)
+        with np.errstate(divide="ignore"):  # weights that are 0
+            logs = np.log(rule.real_weights[middle]) + height**2 / (2 * variance)
+        logs += rule.exponent * (raised.real - rule.real_losses[place])
+        logs = logs - np.multiply.outer(u, raised.imag)
+        stretch = np.multiply.outer(abs(rule.exponent) + u, of_rate) + of_noise
+        found.append((np.exp(np.minimum(logs + stretch, _MOST_LOG)) * -np.expm1(-stretch)).sum(axis=1))
+    return 1.01 * np.array(found)
