@@ -241,6 +241,7 @@ def log_shares(q: Reals, exponent: Complexes) -> Complexes:
     whole, large = q == 1.0, exponent.real > 30.0
     small = (exponent.real < -0.5) & (q > 0.5) & ~whole
     w[large] = (1.0 - q[large]) / q[large] * np.exp(-exponent[large])
+    w[small | whole] = 0.0
     # log(1 + w), Re w > -1, by |1 + w|^2 - 1; NumPy's loses the real part of small w
     excess = 2 * w.real + (w.real**2 + w.imag**2)
     far = excess < -0.5
@@ -248,7 +249,7 @@ def log_shares(q: Reals, exponent: Complexes) -> Complexes:
     real[far] = np.log(np.abs(1 + w[far]))
     found = np.asarray(real + 1j * np.arctan2(w.imag, 1.0 + w.real))
     found[large] += exponent[large] + np.log(q[large])
-    found[small] = np.log((1.0 - q[small]) + q[small] * np.exp(exponent[small]))  # w is near -1
+    found[small] = np.log((1.0 - q[small]) + q[small] * np.exp(exponent[small]))
     found[whole] = exponent[whole]
     return found
 
