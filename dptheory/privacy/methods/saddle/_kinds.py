@@ -8,7 +8,7 @@ matrices: proofs/privacy/saddle_line.md, step 13. "remove" and "add" alone.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,8 +98,13 @@ class Rule:
         counts = self.group.counts
         return float(counts @ self.log_moments + np.abs(counts) @ self.moment_errors)
 
-    def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
-        """log of the product of all moments at u = 0, h .. h count, and by how much the log of its modulus may be larger."""
+    def terms(
+        self, h: float, count: int, about: Callable[[slice], Complexes] = lambda _: np.ones(1, dtype=np.complex128)
+    ) -> tuple[Complexes, Reals]:
+        """log of the product of all moments at u = 0, h .. h count, and by how much the log of its modulus may be larger.
+
+        Of a value the logarithm is that of the value over ``about`` of its kinds, whose own phase is left out.
+        """
         u = h * np.arange(count + 1)
         logs, errors = np.zeros(u.size, dtype=np.complex128), np.zeros(u.size)
         for losses, kinds in zip(self.losses, self.group.of_rate, strict=True):
@@ -112,11 +117,12 @@ class Rule:
                 near = square > -0.5
                 far = np.log(np.maximum(np.abs(1 + ratio), 1e-300))
                 log_size = np.where(near, 0.5 * np.log1p(np.where(near, square, 0.0)), far)
-                logs += counts @ (log_size + 1j * np.arctan2(ratio.imag, 1 + ratio.real))
+                logs += counts @ (log_size + 1j * np.angle((1 + ratio) * np.conj(about(rows))))
                 error = np.outer(self.loss_rounding[rows], u) + 3 * self.errors[rows, None] * (u > 0)
-                # of weights of either sign both ends of a modulus count: log1p(x) <= x <= -log(1 - x) <= 2x up to 3/4
                 share = error * np.exp(-log_size)
-                errors += np.abs(counts) @ np.where(counts[:, None] < 0, -log_less(share), np.log1p(share))
+                # a power of 1 + d: |(1 + d)^T - 1| <= (1 + |d|)^T - 1 needs a natural T; |log(1 + d)| <= -log(1 - |d|) none
+                natural = (counts >= 0.0) & (counts == np.floor(counts))
+                errors += np.abs(counts) @ np.where(natural[:, None], np.log1p(share), -log_less(share))
                 errors += np.abs(counts) @ (4 * ELEMENTARY * np.abs(log_size))
         logs += float(self.group.counts @ self.log_moments)
         errors += float(np.abs(self.group.counts) @ self.moment_errors)

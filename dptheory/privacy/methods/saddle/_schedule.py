@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dptheory.privacy._bounds import Direction, Unresolved
 from dptheory.privacy._parts import Steps
-from dptheory.privacy.methods._sampled_loss import Complexes, Moments, Reals, log_shares
+from dptheory.privacy.methods._sampled_loss import HALF, Complexes, Moments, Reals, log_shares
 from dptheory.privacy.methods.saddle._kinds import NATS, Group, Rule, group_of, log_less, moments_about, rule_of, turned
 
 Kind = tuple[float, float, float]
@@ -32,14 +32,16 @@ _DISC, _PRECISIONS = 0.75, 0.12
 """The largest discs in which moments are bounded, over their middle: of rates, of precisions."""
 _RATIO = 3.0
 """Of a disc's radius to half the side of its cell."""
-_NEAR = 0.6
-"""By how much of itself a moment may vary in a cell's discs."""
+_NEAR, _PLACES = 0.6, 32
+"""By how much of itself a moment may vary in a cell's discs, and at how many places that is looked at."""
 _MOST_RATES = 10_000
 """Products of matrices of their own: some seconds, and most of a gigabyte."""
 _LINE = 0.5
 """The line, a root of two below the highest, on which moments are compared: its rule errs by 1e-14."""
-_ROUNDED = 1e-13
-"""What rounding of points and shares does, of the values: some hundreds of units in the last place."""
+_ROUNDED = 1e-14
+"""What rounding of shares does: some units in the last place for each of the points."""
+_NARROW = 1e-6
+"""A side of a cell less than this share of its end is not told apart from rounding by Chebyshev points."""
 _MOST_LOG = 600.0
 _POWERS, _DENSE = 4, 20
 """Powers of a rate's losses, and products of matrices, take no longer than one in so many of other products."""
@@ -188,10 +190,16 @@ class _Cell:
         return _RATIO * (high - low) / (high + low)
 
     @property
+    def sides(self) -> list[tuple[float, float]]:
+        """Those that are interpolated."""
+        return [self.rates] if self.spread == 0.0 else [self.rates, self.precisions]
+
+    @property
     def pays(self) -> bool:
-        """Whether its points take less time than its kinds."""
+        """Whether its points can stand for its kinds, and take less time."""
         kinds = _POINTS if self.spread == 0.0 else _MANY
-        return len(self.kinds) > kinds and len({rate for rate, _, _ in self.kinds}) > _POINTS
+        wide = all(high - low > _NARROW * high for low, high in self.sides)
+        return wide and len(self.kinds) > kinds and len({rate for rate, _, _ in self.kinds}) > _POINTS
 
     def halves(self) -> list["_Cell"]:
         middle = sum(self.rates) / 2
@@ -220,13 +228,20 @@ def _apart(kinds: Iterable[Kind], c: float, reach: float, direction: Direction) 
 
 
 def _near(points: "_Points", rule: Rule, reach: float) -> NDArray[np.bool_]:
-    """Of each cell, whether its moments and the bounds of their moduli vary little in its discs."""
-    middles, u = points.middles, np.array([reach])
-    moments = _moved(points, rule, np.full(middles.size, _LINE), u)[:, 0]
-    rungs = rule.rungs(reach)[middles]
+    """Of each cell, whether its moments and the bounds of their moduli vary by a small share of themselves in its discs."""
+    h, rungs = reach / _PLACES, rule.rungs(reach)[points.middles]
+    moments = _moved(points, rule, np.full(rungs.size, _LINE), h * np.arange(_PLACES + 1, dtype=np.float64))
+    of_moments = (moments / np.maximum(np.abs(_values(points, rule, h, _PLACES)), 1e-300)).max(axis=1)
     logs, _ = rule.log_falls(reach, rungs[points.owners])
-    moduli = _moved(points, rule, rungs, u)[:, 0] / np.exp(logs[middles])
-    return np.maximum(moments, moduli) <= _NEAR
+    of_moduli = _moved(points, rule, rungs, np.array([reach]))[:, 0] / np.exp(logs[points.middles])
+    return np.asarray(np.maximum(of_moments, of_moduli) <= _NEAR)
+
+
+def _values(points: "_Points", rule: Rule, h: float, count: int) -> Complexes:
+    """M(c + iu) over M(c) of each cell's middle at u = 0, h .. h count."""
+    losses = rule.losses[rule.group.places[points.middles]]
+    weights = rule.weights[points.middles]
+    return np.array([1 + one @ turned(of_rate, h, count) for one, of_rate in zip(weights, losses, strict=True)])
 
 
 def _rows(column: list[Kind]) -> list[_Cell]:
@@ -271,6 +286,19 @@ class _Points:
         rho = _RATIO + math.sqrt(_RATIO**2 - 1)  # the sum of half-axes of an ellipse in the disc
         one = 4 * rho ** (1 - _POINTS) / (rho - 1)
         return np.array([one if cell.spread == 0.0 else one * (1 + _norm()) for cell in self.cells])
+
+    @functools.cached_property
+    def roundings(self) -> Reals:
+        """What rounding of the points does, over what log M varies by, and of the weights, over its values; for each cell.
+
+        A point's is one of a few units in the last place of the variable, by which a polynomial of degree n - 1 moves by at most
+        (n - 1)^2 times that over half the side (Markov).
+        """
+        of_points = [
+            4 * HALF * _POINTS**2 * sum(high / (high - low) for low, high in cell.sides) for cell in self.cells
+        ]
+        of_sums = [(_ROUNDED + HALF * len(cell.kinds)) * _norm() ** 2 for cell in self.cells]
+        return np.array([of_points, of_sums])
 
     def sums(self, values: Reals) -> Reals:
         """Of each cell, over its points."""
@@ -340,16 +368,15 @@ class _CellsAt:
         return self.rule.log_moment + float(self._remainders(self._line, np.zeros(1), ones, ones, self._errors).sum())
 
     def terms(self, h: float, count: int) -> tuple[Complexes, Reals]:
-        logs, errors = self.rule.terms(h, count)
-        ratios = []
-        for middle in self.points.middles:
-            powers = turned(self.rule.losses[self.rule.group.places[middle]], h, count)
-            ratios.append(1 + self.rule.weights[middle] @ powers)
-        values = np.array(ratios)
-        # how far they are from the negative axis, on which alone the principal logarithm is not analytic
-        levels = np.where(values.real >= 0.0, np.abs(values), np.abs(values.imag))
-        levels -= 3 * self._errors[self.points.middles, None]
+        points, rule = self.points, self.rule
         u = h * np.arange(count + 1, dtype=np.float64)
+        values = _values(points, rule, h, count)
+        rounding = np.outer(rule.loss_rounding[points.middles], u)
+        levels = np.abs(values) - 3 * self._errors[points.middles, None] - rounding
+        # logarithms about the middle's: its disc does not hold 0, but may reach over the negative axis
+        logs, errors = rule.terms(h, count, lambda rows: values[points.owners[rows]])
+        phases = points.counts @ np.angle(values)
+        logs += 1j * (phases if rule.group.direction == "remove" else -phases)
         errors += self._remainders(self._line, u, values, levels, self._errors).sum(axis=0)
         if not np.isfinite(errors).all():
             raise Unresolved("moments of near kinds are not bounded")
@@ -383,7 +410,7 @@ class _CellsAt:
             rungs: of each cell the line whose sums are compared.
             u: places on the line.
             values: of each cell's middle at these places, over its M(c).
-            levels: how far at least these are from where the logarithm is not analytic.
+            levels: lower bounds of their moduli.
             errors: of each point's rule, over its M(c).
         """
         moved = _moved(self.points, self.rule, rungs, u)
@@ -392,7 +419,8 @@ class _CellsAt:
         varied = np.where(inside, np.log(np.where(inside, levels, 1.0) / gaps), math.inf)
         sizes = np.abs(np.log(values)) + np.abs(self.rule.log_moments[self.points.middles, None])
         rules = 4 * (1 + _norm() ** 2) * self._of_cells(errors)[:, None] / gaps
-        remainders = self.points.shrink[:, None] * varied + rules + _ROUNDED * (varied + sizes)
+        of_points, of_sums = self.points.roundings[:, :, None]
+        remainders = (self.points.shrink[:, None] + of_points) * varied + rules + of_sums * (varied + sizes) + 8 * HALF
         return np.asarray(self.points.counts[:, None] * remainders)
 
     def _of_cells(self, errors: Reals) -> Reals:
@@ -400,7 +428,8 @@ class _CellsAt:
         if _moved(self.points, self.rule, self._line, np.zeros(1)).max() > _NEAR:
             raise Unresolved("kinds of a cell that are not near")
         ends, widest = self.rule.places[[0, -1]], float(self.rule.group.variances.max())
-        if np.any(ends**2 <= widest**2 / 4 + widest):  # where a normal density does not rise with its variance
+        # beyond the nodes the density's modulus is to rise with the variance, on the line, too
+        if np.any(ends**2 - self.rule.height**2 <= widest**2 / 4 + widest):
             raise Unresolved("nodes that do not reach where the laws of near kinds fall")
         most, steepest, flattest = np.zeros((3, len(self.points.cells)))
         np.maximum.at(most, self.points.owners, errors)
