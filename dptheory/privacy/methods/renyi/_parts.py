@@ -17,11 +17,14 @@ from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.lattice._index_law import index_renyi
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.privacy.methods.renyi._curves import ORDERS, subsampled_gaussian_rdp
+from dptheory.privacy.methods.saddle._brackets import bins
 from dptheory.pruning import SubsetMallows
 
 Array = NDArray[np.float64]
 
 MAX_ORDER = 10_000
+_MOST_KINDS = 512
+"""Curves of steps: more kinds are binned, as a curve takes some milliseconds."""
 
 
 class Renyi:
@@ -52,7 +55,9 @@ def renyi_delta(parts: Parts, epsilon: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _curve(parts: Parts) -> Array:
-    curves = [_part_curve(part) for part in parts]
+    steps = tuple(part for part in parts if isinstance(part, Step))
+    others = [part for part in parts if not isinstance(part, Step)]
+    curves = [_part_curve(part) for part in (*others, *bins(steps, upper=True, most=_MOST_KINDS))]
     return np.array([math.fsum(column) for column in zip(*curves, strict=True)])
 
 
