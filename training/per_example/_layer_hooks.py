@@ -51,7 +51,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         self.passes = Passes()
         self.passes.views = views
         self.mode = mode
-        self._tried = self._said = False
+        self._tried = self._said = self._unseen = False
         self._looks = trial.Looks() if looks else None
         self._places = set[int]()
         super().__init__(m, force_functorch=mode == FUNCTORCH, **({"strict": False} | options))
@@ -173,6 +173,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         if self._tried and not holds:
             return
         leaves, spec = tree.tree_flatten((args, kwargs))
+        pending, known = self.passes.pending(), len(self.passes.alone)
         with trial.without_zeros(self._module.parameters()):
             if not self._tried:
                 self._tried = True
@@ -180,6 +181,14 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             while self.take_alone((p for one in holds for p in self._astray(leaves, spec, *one)), _NO_EXAMPLES):
                 self._hook_anew()
                 self._settle(leaves, spec)
+        if pending and len(self.passes.alone) > known:  # no hook takes what they recorded any more
+            name = list(self.passes.alone.values())[known]
+            raise ArgumentError.about(
+                name,
+                None,
+                f"{name} must have its rows in the order of the batch, got another one in a forward pass of a batch after its first: "
+                "call zero_grad() and repeat the batch, or take grad_sample_mode='whole network'",
+            )
 
     def _settle(self, leaves: list[Any], spec: tree.TreeSpec) -> None:
         """Leave to the hooks what they reach."""
@@ -226,12 +235,21 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
 
     def _astray(self, leaves: list[Any], spec: tree.TreeSpec, count: int, held: list[int]) -> list[nn.Parameter]:
         """Parameters whose rows turn out to be others' in a pass of so many examples of the batch at hand."""
+        why = ""
         for inputs in (True, False):  # a network may refuse inputs that have gradients
             try:
                 options: dict[str, Any] = {"places": self._places, "within": True, "inputs": inputs}
                 return trial.passed(self, leaves, spec, count, held=held, **options).astray
             except Exception as error:  # also a network of one size of batches, or where there is no room
-                _log.debug("rows of a batch not compared: %s", error)
+                why = str(error)
+                _log.debug("rows of a batch not compared: %s", why)
+        if count * self.passes.views == self.passes.rows and not self._unseen:
+            self._unseen = True
+            _log.warning(
+                "whose the rows of layers are was not seen in a batch of %d examples: %s; check_rows_apart compares its records",
+                count,
+                why.strip().split("\n")[0][:160],
+            )
         return []
 
     def _of(self, hooks: Iterable["LayerHook"]) -> list[nn.Parameter]:
@@ -380,6 +398,11 @@ class Passes:
         """What was taken out is trained again, also where a call was broken off: KeyboardInterrupt passes hooks by."""
         while self._taken_out:
             self._taken_out.pop().requires_grad_(True)
+
+    def pending(self) -> bool:
+        """Whether an earlier forward pass of the batch under way waits for its backward pass."""
+        numbers = {call.number for hook in self.hooked for call in hook._calls}
+        return any(self._left < number < self.number for number in numbers)
 
     def left_out(self, number: int) -> bool:
         """Whether a forward pass was one of an earlier batch or part."""

@@ -19,11 +19,13 @@ from typing import Any
 import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.utils import parametrize
 from torch.utils import _pytree as tree
 
 from dptheory.training._randomness import RandomStates
 from dptheory.training.per_example._formed import Formed
 from dptheory.training.per_example._representation import Representation
+from dptheory.training.per_example._whole_network import spectral_norms_at_rest
 
 FEW, MORE, EACH = 2, 3, 7
 """Examples of the two passes, and of those for each example by itself."""
@@ -121,16 +123,20 @@ def passed(
             parts[place] = parts[place].clone()  # it may be written in place
     args, kwargs = tree.tree_unflatten(parts, spec)
     params = [p for p in private._module.parameters() if p.requires_grad]
-    kept = [(p, p.grad, getattr(p, "grad_sample", None), p._post_accumulate_grad_hooks) for p in params]
-    old = _attributes(private._module)
+    kept = [
+        (p, p.grad, getattr(p, "grad_sample", None), p._backward_hooks, p._post_accumulate_grad_hooks) for p in params
+    ]
+    old, filled = _attributes(private._module), dict(private.passes.filled)
     before, states, watch = private.passes.rows, RandomStates.now(), Watch()
-    private.passes.watch, private.passes.rows = watch, rows
-    for p in params:
-        p.grad = p.grad_sample = None
-        if p._post_accumulate_grad_hooks:  # they are for gradients of the loop, and may step an optimizer
-            p._post_accumulate_grad_hooks = {}  # None leaves them
     try:
-        with torch.enable_grad():
+        private.passes.watch, private.passes.rows = watch, rows
+        for p in params:
+            p.grad = p.grad_sample = None
+            if p._backward_hooks:
+                p._backward_hooks = None
+            if p._post_accumulate_grad_hooks:  # they are for gradients of the loop, and may step an optimizer
+                p._post_accumulate_grad_hooks = {}  # None leaves them
+        with torch.enable_grad(), spectral_norms_at_rest(private._module):
             with saved_tensors_hooks(_as_it_is, _as_it_is):
                 given = private._module(*args, **kwargs)
             outputs = [one for one in tree.tree_leaves(given) if isinstance(one, torch.Tensor)]
@@ -156,10 +162,12 @@ def passed(
         states.restore()
         private.passes.watch, private.passes.rows = None, before
         private.passes.put_back()
-        private.passes.filled.clear()
+        private.passes.filled = filled  # a checkpoint repeats passes while gradients come
         watch.outputs.clear()
-        for p, gradient, samples, hooks in kept:
-            p.grad, p.grad_sample, p._post_accumulate_grad_hooks = gradient, samples, hooks
+        for p, gradient, samples, hooks, after in kept:
+            p.grad, p.grad_sample, p._post_accumulate_grad_hooks = gradient, samples, after
+            if hooks:
+                p._backward_hooks = hooks
 
 
 def _back(ends: list[torch.Tensor], slopes: list[torch.Tensor]) -> None:
@@ -191,19 +199,24 @@ def _attributes(model: nn.Module) -> list[torch.Tensor]:
 def without_zeros(params: Iterable[nn.Parameter]) -> Iterator[None]:
     """Within it parameters that are zero are not: a head, a gate or a second factor that starts at zero hides whose the rows are."""
     zeros = [(p, p.data) for p in params if p.requires_grad and p.is_floating_point() and not p.any()]
+    cached = parametrize._cache_enabled
     try:
+        parametrize._cache_enabled = 0
+        torch.clear_autocast_cache()
         for number, (p, data) in enumerate(zeros):
             p.data = (_slope(data, number) - 1.0) / 8.0
         yield
     finally:
         for p, data in zeros:
             p.data = data
+        parametrize._cache_enabled = cached
+        torch.clear_autocast_cache()  # the pass to come would have the trial's weights in half precision, zeros that are none
 
 
 def _slope(output: torch.Tensor, number: int) -> torch.Tensor:
     """Some gradient for an output: numbers in [1/2, 3/2), which no symmetry of a network cancels."""
-    places = torch.arange(1, output.numel() + 1, dtype=torch.float64) * _GOLDEN + number / 7
-    return places.frac().add_(0.5).view(output.shape).to(output.device, output.dtype)
+    places = torch.arange(1, output.numel() + 1, dtype=torch.float64).mul_(_GOLDEN).add_(number / 7)
+    return places.frac_().add_(0.5).view(output.shape).to(output.device, output.dtype)
 
 
 def _held_slope(output: torch.Tensor, own: list[int]) -> torch.Tensor:

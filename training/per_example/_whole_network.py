@@ -451,9 +451,15 @@ def _check_output(batch: torch.Tensor, each: torch.Tensor, *, rows: bool, mean: 
 
 def _as_it_was(module: nn.Module, call: NetworkCall) -> AbstractContextManager[Any]:
     """Precision as in the forward pass, and spectral norms with the vectors that it had."""
-    stack = ExitStack()
+    stack = spectral_norms_at_rest(module)
     if call.autocast is not None:
         stack.enter_context(torch.autocast(*call.autocast))
+    return stack
+
+
+def spectral_norms_at_rest(module: nn.Module) -> ExitStack:
+    """Within it no pass moves their vectors on."""
+    stack = ExitStack()
     for layer in module.modules():
         if isinstance(layer, _SpectralNorm) and layer.training:
             layer.eval()

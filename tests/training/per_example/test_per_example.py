@@ -4,6 +4,7 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrize
+from torch.nn.utils.parametrizations import spectral_norm
 from torch.utils import _pytree as tree
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from dptheory.training.per_example import (
     Convolution,
@@ -617,27 +621,32 @@ def test_only_what_no_hook_reaches_takes_a_pass_of_the_network(caplog: pytest.Lo
     assert len(said) == 1 and said[0].startswith("a.weight has") and "one row" in said[0]
 
 
-def test_nothing_of_it_stays() -> None:
-    """Random numbers, weights, gradients, what hooks of gradients saw and what the optimizer knows are as without it."""
+@pytest.mark.parametrize("half", [False, True])
+def test_nothing_of_it_stays(half: bool) -> None:
+    """Random numbers, weights and autocast's copies of them, vectors of spectral norms, gradients, what hooks of gradients saw and
+    what the optimizer knows are as without it."""
     stepped: list[torch.Tensor] = []
 
     def after(*, tries: bool) -> tuple[list, list[torch.Tensor]]:
         torch.manual_seed(5)
         random.seed(5)
         np.random.seed(5)  # noqa: NPY002
-        model = nn.Sequential(t.Linear(6, 8), nn.Dropout(0.5), t.Linear(8, 3))
+        model = nn.Sequential(t.Linear(6, 8), nn.Dropout(0.5), t.Linear(8, 3), spectral_norm(t.Linear(3, 3)))
         private, optimizer, _ = t.private_loop(model, (t.X, t.Y))
         if not tries:
             private._tried, private._looks = True, None
         model[0].weight.register_post_accumulate_grad_hook(stepped.append)
+        model[0].bias.register_hook(stepped.append)
         optimizer.loader_drew(len(t.X))
         for p in model.parameters():
             p.grad = torch.ones_like(p)
         nn.init.zeros_(model[2].weight)
+        nn.init.zeros_(model[2].bias)
         weights = [(p, p.data_ptr(), p._version) for p in model.parameters()]
-        loss = F.cross_entropy(private(t.X), t.Y)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            loss = F.cross_entropy(private(t.X), t.Y)
         assert weights == [(p, p.data_ptr(), p._version) for p in model.parameters()] and not stepped
-        left = [p.grad.clone() for p in model.parameters()]
+        left = [*(p.grad.clone() for p in model.parameters()), *model.buffers()]
         assert all(p.grad_sample is None for p in model.parameters())
         loss.backward()
         numbers = [torch.rand(1).item(), random.random(), np.random.rand()]  # noqa: NPY002
@@ -648,6 +657,67 @@ def test_nothing_of_it_stays() -> None:
     others, wanted = after(tries=False)
     assert numbers == others
     assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def test_a_parametrization_that_is_cached_has_its_own_weight() -> None:
+    """Not that of the trial, in which no weight is zero."""
+    model = nn.Sequential(parametrize.register_parametrization(nn.Linear(6, 3, bias=False), "weight", nn.Tanh()))
+    nn.init.zeros_(model[0].parametrizations.weight.original)
+    private, optimizer, _ = t.private_loop(model, (t.X, t.Y))
+    optimizer.loader_drew(len(t.X))
+    with parametrize.cached():
+        assert not private(t.X).any()
+
+
+def test_a_look_while_gradients_come_leaves_those_that_are_there() -> None:
+    """A checkpoint repeats a pass in the backward pass, after other passes have left their gradients."""
+
+    def loss(ran: Callable[..., torch.Tensor], private: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(ran(private, x) + ran(private, x.cos()), y)
+
+    def after(ran: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        made = t.private_loop(nn.Sequential(t.Linear(6, 6), nn.Tanh(), t.Linear(6, 3)), (t.X, t.Y))
+        for _ in range(2):
+            t.one_step(made, partial(loss, ran))
+        return [p.detach() for p in made[0].parameters()]
+
+    repeated = after(partial(checkpoint, use_reentrant=False))
+    torch.testing.assert_close(repeated, after(lambda private, x: private(x)))
+
+
+def test_a_look_that_fails_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    def run(s: Any, x: torch.Tensor) -> torch.Tensor:
+        if x is not t.X:
+            raise ValueError("a batch of its own")
+        return s.a(x)
+
+    private, optimizer, _ = t.private_loop(t.Model(run, a=t.Linear(6, 3)), (t.X, t.Y))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(4):
+            optimizer.loader_drew(len(t.X))
+            private(t.X)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1 and "batch of 8 examples" in said[0] and "a batch of its own" in said[0]
+
+
+def test_an_order_that_comes_in_the_second_pass_of_a_batch_ends_it() -> None:
+    """What the first one recorded is lost with the hooks of its layers."""
+    model = t.by_length()
+    private, optimizer, _ = t.private_loop(model, (t.FRAMES, t.LENGTHS, t.Y))
+    same = torch.full_like(t.LENGTHS, 5)
+
+    def step(*lengths: torch.Tensor) -> None:
+        optimizer.loader_drew(len(t.Y))
+        optimizer.zero_grad()
+        F.cross_entropy(sum(private(t.FRAMES, one) for one in lengths), t.Y).backward()
+        optimizer.step()
+
+    step(same, same)
+    with refused("a.weight"):
+        step(same, t.LENGTHS)
+    step(same, t.LENGTHS)
+    assert set(private.passes.alone.values()) == {"a.weight", "a.bias"}
 
 
 def test_it_comes_again_where_something_is_unfrozen_and_not_before() -> None:
