@@ -873,6 +873,38 @@ def test_rounding_of_a_large_group_is_within_its_bound(share: float, tilt: float
     assert abs(logs[1].real - float(exact)) <= errors[1] <= 1e-12
 
 
+def _of_two(theta: float, count: int, epsilon: float) -> mpmath.mpf:
+    """delta of one kept of two: the sum of losses is 2 theta (2 X - count), X binomial."""
+    with mpmath.workdps(45):
+        step, epsilon = 2 * mpmath.mpf(theta), mpmath.mpf(epsilon)
+        odds = mpmath.exp(step)
+        wins = max((math.floor(epsilon / step) + 1 + count + 1) // 2, 0)
+        logs = mpmath.loggamma(count + 1) - mpmath.loggamma(wins + 1) - mpmath.loggamma(count - wins + 1)
+        chance = mpmath.exp(logs + wins * step - count * mpmath.log1p(odds))
+        mean, total = count * odds / (1 + odds), mpmath.mpf(0)
+        while wins <= count and (wins <= mean or chance > mpmath.mpf(10) ** -32 * total):
+            total += chance * (1 - mpmath.exp(epsilon - step * (2 * wins - count)))
+            chance *= odds * (count - wins) / (wins + 1)
+            wins += 1
+        return total
+
+
+def test_many_releases_of_few_entries() -> None:
+    """A mean that is wrong by 1 a release is no place to look for a tilt."""
+    loss, count = ContourLoss(SubsetMallows(2, 1, theta=0.5)), 10**5
+    lower, upper = loss.epsilon_bounds(delta=1e-5, count=count)
+    assert _of_two(0.5, count, upper) <= 1e-5 <= _of_two(0.5, count, lower)
+    assert 0 < upper - lower <= 1e-9 * upper
+    found = privacy.Composition([IndexSteps(steps=10**6, mechanism=SubsetMallows(2, 1, theta=1.0))]).delta(1.53e6)
+    assert found.lower <= _of_two(1.0, 10**6, 1.53e6) <= found.upper <= (1 + 1e-6) * found.lower
+
+
+def test_an_epsilon_of_a_delta_next_to_nothing() -> None:
+    run = dict(retained_gain=0.01, dim=10**6, keep=1000, steps=10)
+    found = [privacy.index_sets.epsilon_for_retained_gain(delta=delta, **run) for delta in (1e-280, 1e-305)]  # type: ignore[arg-type]
+    assert found[0] < found[1] < 1.05 * found[0]
+
+
 def test_a_large_group_is_gaussian_in_the_limit() -> None:
     for dim, releases in ((10**9, 1), (10**12, 1), (10**12, 10**4)):
         theta = 0.5 / math.sqrt(dim * releases)

@@ -149,6 +149,7 @@ _BENT = 0.1  # phase up to which its argument is summed as a series
 _MOST_NODES, _ROWS = 2**15, 2**12
 _MOST_ORDERS = 300
 _LEAST_LOG_DELTA = -650.0
+_OVERFLOW = 700.0
 _LEAST_VARIANCE = 1e-200
 
 
@@ -192,28 +193,33 @@ class ContourLoss:
             return self.delta_bounds(epsilon=epsilon, count=count)[1]
 
         def excess(epsilon: float) -> float:
-            return math.log(max(upper(epsilon), 1e-300)) - math.log(delta)
+            return math.log(max(upper(epsilon), 5e-324)) - math.log(delta)
 
-        high, step = self._chernoff(delta, count)
+        high, rate = self._chernoff(delta, count)
+        step = 3.0 * rate
         high = min(high, largest)
-        if not upper(high) <= delta:  # by rounding
-            return 0.0, largest
+        wider = 1e-13 * high
+        while high < largest and not upper(high) <= delta:  # by rounding
+            high, wider = min(high + wider, largest), 4.0 * wider
         low = max(high - step, 0.0)
         while low > 0.0 and excess(low) <= 0.0:
             high, low, step = low, max(low - step, 0.0), 2.0 * step
         if excess(low) <= 0.0:
             return 0.0, 0.0
-        found = float(scipy.optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-13))
-        above, step = found, 1e-13 * found
+        least, most = self.delta_bounds(epsilon=high, count=count)
+        known = rate * math.log(most / least) / 3.0 if least > 0.0 else 0.0  # no step need be finer
+        found = float(scipy.optimize.brentq(excess, low, high, xtol=max(known, 1e-300), rtol=1e-13))
+        fine = max(known, 1e-13 * found)
+        above, step = found, fine
         while above < high and upper(above) > delta:
             above, step = above + step, 4.0 * step
-        below, step = found, 1e-13 * found
+        below, step = found, fine
         while below > 0.0 and self.delta_bounds(epsilon=below, count=count)[0] < delta:
             below, step = below - step, 4.0 * step
         return max(below, 0.0), min(above, high)
 
     def _chernoff(self, delta: float, count: int) -> tuple[float, float]:
-        """An epsilon whose delta is at most this, and about how far that is from the least."""
+        """An epsilon whose delta is at most this, and how much more makes delta smaller by a factor of about e."""
 
         def bound(log_tilt: float) -> float:
             log_moment, error = _log_moment(self.mechanism, math.exp(log_tilt))
@@ -224,7 +230,7 @@ class ContourLoss:
         found = scipy.optimize.minimize_scalar(
             bound, bounds=(middle - 3.0, math.log(_STEEPEST)), method="bounded", options={"xatol": 0.01}
         )
-        return float(found.fun) * (1.0 + 1e-9), 3.0 * self.spacing / math.exp(float(found.x))
+        return float(found.fun) * (1.0 + 1e-9), self.spacing / math.exp(float(found.x))
 
     def renyi(self, *, orders: Reals) -> Reals:
         """Upper bounds of the Renyi divergences of orders > 1; of very many, all but some by the convexity of log moments."""
@@ -259,25 +265,15 @@ class _Losses:
         return np.asarray(gains / (np.expm1(-z) * np.expm1(-z - self.spacing)))
 
     def tilt(self, mechanism: SubsetMallows) -> float:
-        """About where moment times kernel is least, near the saddle point of a Gaussian loss: no bound."""
-
-        def slope(log_tilt: float) -> float:
-            tilt = math.exp(log_tilt)
-            poles = 1.0 / math.expm1(tilt) + 1.0 / math.expm1(tilt + self.spacing)
-            return self.count * _mean(mechanism, tilt) - self.first - poles
+        """About where moment times kernel is least, near the saddle point: no bound. log M - tilt n0 + log kernel is convex."""
 
         def height(log_tilt: float) -> float:
             tilt = math.exp(log_tilt)
             kernel = float(self.kernel(np.array([tilt + 0j]))[0].real)
             return self.count * _log_moment(mechanism, tilt)[0] - tilt * self.first + math.log(kernel)
 
-        low, high = math.log(1e-12 * self.spacing), math.log(_STEEPEST)
-        if slope(low) >= 0.0 or slope(high) <= 0.0:
-            guess = low if slope(low) >= 0.0 else high
-        else:
-            guess = float(scipy.optimize.brentq(slope, low, high, xtol=1e-3))
-        ends = guess - 2.0, min(guess + 2.0, high)
-        found = scipy.optimize.minimize_scalar(height, bounds=ends, method="bounded", options={"xatol": 0.01})
+        ends = math.log(1e-12 * self.spacing), math.log(_STEEPEST)
+        found = scipy.optimize.minimize_scalar(height, bounds=ends, method="bounded", options={"xatol": 0.003})
         return math.exp(float(found.x))
 
     def delta_bounds(self, mechanism: SubsetMallows) -> tuple[float, float]:
@@ -286,6 +282,8 @@ class _Losses:
         log_moment, error = _log_moment(mechanism, tilt)
         log_scale = count * log_moment - tilt * self.first
         chernoff = math.exp(min(0.0, log_scale + count * error + _ROUNDED * (tilt * self.first + 1.0)))
+        if log_scale > _OVERFLOW:
+            return 0.0, chernoff
         log_kernel = math.log(float(self.kernel(np.array([tilt + 0j]))[0].real))
         log_spread = 0.5 * math.log1p(2.0 * math.pi * count * at.variance)
         log_delta = log_scale + log_kernel - log_spread  # about
@@ -335,13 +333,6 @@ class _Losses:
         doubts += lost * weights * np.abs(kernel) * np.exp(self.count * logs.real + grown)
         doubts += _ROUNDED * float(self.kernel(np.array([at.tilt + 0j]))[0].real) * np.abs(terms / kernel)
         return math.fsum(terms.real), math.fsum(doubts)
-
-
-def _mean(mechanism: SubsetMallows, tilt: float) -> float:
-    """About the mean of S under the law tilted by e^(tilt S), without cancellation."""
-    pairs, step = mechanism.max_swaps, 2.0 * mechanism.theta
-    x = _log_radius(mechanism, tilt)
-    return -pairs * math.expm1(-step - 2.0 * tilt) * float(expit(x + step + tilt)) * float(expit(tilt - x))
 
 
 def _log_radius(mechanism: SubsetMallows, tilt: float) -> float:
