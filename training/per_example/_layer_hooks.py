@@ -169,7 +169,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         if self.mode == WHOLE or not self.passes.rows or torch.compiler.is_compiling() or torch._C._is_tracing():
             return
         examples = self.passes.rows // self.passes.views
-        holds = self._looks.due(examples, anew=not self._tried) if self._looks else []
+        holds = self._looks.due(examples, anew=not self._tried, place=self.passes.place) if self._looks else []
         if self._tried and not holds:
             return
         leaves, spec = tree.tree_flatten((args, kwargs))
@@ -376,16 +376,19 @@ class Passes:
         """Examples of the forward pass under way."""
         self.watch: trial.Watch | None = None
         """What a trial of the hooks notes."""
+        self.place = 0
+        """Of the pass under way among those of its batch, or part of one, that have gradients."""
         self._left = 0
         self._taken_out: list[nn.Parameter] = []
 
     def begin(self, training: bool) -> None:
         self.number += 1
+        self.place += training and torch.is_grad_enabled()
         self.last = "eval" if not training else "training" if torch.is_grad_enabled() else "no_grad"
 
     def forget(self) -> None:
         """Before the first forward pass of a batch, or of a part of it: the passes so far are left out."""
-        self._left, self.last = self.number, None
+        self._left, self.last, self.place = self.number, None, 0
         self.number += 1
         self.filled.clear()
 

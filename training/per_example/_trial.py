@@ -29,6 +29,8 @@ from dptheory.training.per_example._whole_network import spectral_norms_at_rest
 
 FEW, MORE, EACH = 2, 3, 7
 """Examples of the two passes, and of those for each example by itself."""
+_PLACES = 4
+"""Passes of a batch that have a look each when they first come: a batch may be taken in hundreds."""
 OF_HALF_ROWS, _OF_ROWS = 3e-2, 3e-3
 """Largest difference between a gradient and its rows' sum, as a share of the rows' norms: in half precision, and in any other
 (models compute in float32 in places)."""
@@ -48,21 +50,24 @@ class Watch:
 class Looks:
     """Before which passes it is seen whose the rows of the batch are: the 1st, 4th, 16th, ..., and those of more examples than ever.
 
-    What sorts by length has done nothing to examples of one length, and what acts on many nothing to the few of the trial.
+    What sorts by length has done nothing to examples of one length, and what acts on many nothing to the few of the trial. The
+    second pass of a batch may be of other inputs than the first: it has a look of its own, and so have two more.
     """
 
     passes: int = 0
     next: int = 4
     largest: int = 1
+    place: int = 1
     anew: bool = True
 
-    def due(self, examples: int, *, anew: bool) -> list[tuple[int, list[int]]]:
+    def due(self, examples: int, *, anew: bool, place: int = 1) -> list[tuple[int, list[int]]]:
         """Before a pass: how many examples passes have, and which of them they hold; one example tells nothing.
 
         Each of few, or of the first few where hooks were put on anew; then half, drawn at random: two that change places are on two
         sides of it half of the time, and many hardly ever all on one.
         """
-        self.anew |= anew
+        self.anew |= anew or self.place < place <= _PLACES
+        self.place = max(self.place, place)
         self.passes += examples > 1
         if examples < 2 or not (self.anew or examples > self.largest or self.passes >= self.next):
             return []

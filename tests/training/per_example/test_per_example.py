@@ -564,6 +564,8 @@ def test_looks_come_ever_later_and_with_every_batch_that_is_larger() -> None:
     (*each, (rows, half)) = looks.due(9, anew=False)
     assert each == [(7, [held]) for held in range(7)] and rows == 9 and len(set(half)) == 4
     assert looks.due(9, anew=False) == [] and [rows for rows, _ in looks.due(10, anew=False)] == [10]
+    places = [place for place in (1, 2, 1, 2, 3, 4, 5, 6, 3) if looks.due(9, anew=False, place=place)]
+    assert places == [2, 3, 4], "passes of a batch that have not been there before, up to four"
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -701,8 +703,9 @@ def test_a_look_that_fails_is_said_once(caplog: pytest.LogCaptureFixture) -> Non
     assert len(said) == 1 and "batch of 8 examples" in said[0] and "a batch of its own" in said[0]
 
 
-def test_an_order_that_comes_in_the_second_pass_of_a_batch_ends_it() -> None:
-    """What the first one recorded is lost with the hooks of its layers."""
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_an_order_that_comes_in_the_second_pass_of_a_batch_ends_it(earlier: int) -> None:
+    """What the first one recorded is lost with the hooks of its layers. The second pass of the first batch has a look, too."""
     model = t.by_length()
     private, optimizer, _ = t.private_loop(model, (t.FRAMES, t.LENGTHS, t.Y))
     same = torch.full_like(t.LENGTHS, 5)
@@ -713,7 +716,8 @@ def test_an_order_that_comes_in_the_second_pass_of_a_batch_ends_it() -> None:
         F.cross_entropy(sum(private(t.FRAMES, one) for one in lengths), t.Y).backward()
         optimizer.step()
 
-    step(same, same)
+    for _ in range(earlier):
+        step(same, same)
     with refused("a.weight"):
         step(same, t.LENGTHS)
     step(same, t.LENGTHS)
