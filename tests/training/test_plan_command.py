@@ -35,7 +35,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     for name, count in (("public", 60), ("private", 240)):
         features = rng.normal(size=(count, 4))
-        np.savez(f"{name}.npz", features=features, labels=(features[:, 0] > 0).astype(int))
+        np.savez(f"{name}.npz", features=features.astype(np.float32), labels=(features[:, 0] > 0).astype(int))
 
 
 class Planned:
