@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 Direction = Literal["remove", "add", "replace"]
@@ -33,6 +34,15 @@ LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, B
     "other releases",
     "nothing",
 )
+
+
+def total_loss(spacing: float, steps: int) -> float:
+    """``steps`` times ``spacing``, rounded up."""
+    if math.isinf(spacing * steps):
+        return math.inf
+    exact = steps * Fraction(spacing)
+    nearest = float(exact)
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
 class Unresolved(ArithmeticError):

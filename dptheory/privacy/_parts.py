@@ -8,7 +8,7 @@ from typing import Protocol
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import MAX_RELEASES, MAX_STEPS, NOISE, RATE, Direction
+from dptheory.privacy._bounds import MAX_RELEASES, MAX_STEPS, NOISE, RATE, Direction, total_loss
 from dptheory.privacy.methods.renyi._curves import FreshMask
 from dptheory.pruning import SubsetMallows
 
@@ -112,7 +112,7 @@ class JointStep:
     @property
     def index_epsilon(self) -> float:
         """Pure epsilon of the index sets of one step, for a given batch."""
-        return self.groups * self.mechanism.epsilon(2 * self.mechanism.max_swaps)
+        return total_loss(2.0 * self.mechanism.theta, self.groups * self.mechanism.max_swaps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +174,7 @@ class IndexSteps:
     @property
     def epsilon(self) -> float:
         """Pure epsilon of all index sets of these steps, by basic composition."""
-        return self.steps * self.groups * self.mechanism.epsilon(2 * self.mechanism.max_swaps)
+        return total_loss(2.0 * self.mechanism.theta, self.steps * self.groups * self.mechanism.max_swaps)
 
     @property
     def zcdp_rho(self) -> float:
@@ -426,12 +426,13 @@ def scaled(parts: Parts, factor: float) -> Parts:
 
 
 def index_epsilon(parts: Parts) -> float:
-    """Pure epsilon of all index sets, for given batches."""
-    return math.fsum(
-        part.epsilon if isinstance(part, IndexSteps) else part.count * part.index_epsilon
+    """Pure epsilon of all index sets, for given batches; never rounded down."""
+    each = [
+        part.epsilon if isinstance(part, IndexSteps) else total_loss(part.index_epsilon, part.count)
         for part in parts
-        if isinstance(part, IndexSteps | JointStep)
-    )
+        if isinstance(part, IndexSteps | JointStep) and part.mechanism.theta > 0.0
+    ]
+    return math.fsum(each) if len(each) < 2 else math.nextafter(math.fsum(each), math.inf)
 
 
 def index_zcdp_rho(parts: Parts) -> float:

@@ -313,7 +313,7 @@ def _around(parts: Parts, direction: Direction, epsilon: float) -> Found:
         alone = delta_in(inner, direction, epsilon)
         found = found.with_lower(alone.lower, f"{alone.below} of the values")
     if pure <= epsilon:
-        alone = delta_in(outer, direction, epsilon - pure)
+        alone = delta_in(outer, direction, math.nextafter(epsilon - pure, 0.0) if pure > 0.0 else epsilon)
         found = found.with_upper(alone.upper, ADDED if pure > 0.0 else f"{alone.above} without masks")
     for loss, count in _index_sets_alone(parts):
         lower, upper = loss.delta_bounds(epsilon=epsilon, count=count)

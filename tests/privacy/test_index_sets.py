@@ -47,6 +47,12 @@ def _direct(law: LatticeLoss, count: int) -> tuple[int, np.ndarray]:
     return count * law.low, total
 
 
+def _largest(law: LatticeLoss | ContourLoss, count: int) -> float:
+    """The least number at which delta is 0."""
+    exact = Fraction(law.spacing) * law.top * count
+    return float(exact) if float(exact) >= exact else math.nextafter(float(exact), math.inf)
+
+
 @given(st.integers(2, 60), st.floats(0, 1), st.floats(0, 1), st.integers(1, 10**4))
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_law_is_a_privacy_loss(dim: int, share: float, near: float, ten_thousandths: int) -> None:
@@ -64,7 +70,7 @@ def test_law_is_a_privacy_loss(dim: int, share: float, near: float, ten_thousand
     for order in (1.01, 2.0, 40.0):
         assert 0 <= law.renyi(order=order) <= order * model.zcdp(2 * m) * (1 + 1e-9)
     assert law.epsilon(delta=0.0) == pytest.approx(model.epsilon(2 * m))
-    assert law.delta(epsilon=model.epsilon(2 * m)) == 0
+    assert law.delta(epsilon=_largest(law, 1)) == 0
 
 
 @pytest.mark.parametrize("theta", [1e-9, 1e-4, 0.1])
@@ -145,7 +151,7 @@ def test_rare_losses_never_lower_epsilon() -> None:
         far = losses > epsilon
         spent = float(np.exp(law.log_pmf[far]) @ -np.expm1(epsilon - losses[far]))
         assert spent <= delta * (1 + 1e-9)
-    assert law.epsilon(delta=1e-200) == law.spacing * law.top
+    assert law.epsilon(delta=1e-200) == _largest(law, 1)
     assert law.epsilon(delta=1e-80) == pytest.approx(5.7984875, rel=1e-7)
     assert law.delta(epsilon=9.0) > 0
 
@@ -165,7 +171,7 @@ DELTAS = (0.5, 1e-3, 1e-10, 1e-14, 1e-20, 1e-80, 1e-150, 1e-200, 1e-300)
 )
 def test_an_epsilon_keeps_its_delta(law: LatticeLoss, count: int) -> None:
     """Next to the largest loss too, where delta falls by its whole size from one number to the next; and it is not wasteful."""
-    largest = law.spacing * law.top * count
+    largest = _largest(law, count)
     for delta in DELTAS:
         found = law.epsilon(delta=delta, count=count)
         assert 0.0 <= found <= largest
@@ -782,7 +788,7 @@ def test_a_contour_against_whole_numbers(dim: int, keep: int, theta: float, coun
         lower, upper = ContourLoss(model).delta_bounds(epsilon=epsilon, count=count)
         assert lower <= exact <= upper
         assert upper - lower <= 1e-10 * upper or exact < 1e-60
-    assert ContourLoss(model).delta_bounds(epsilon=count * model.epsilon(2 * model.max_swaps), count=count) == (0, 0)
+    assert ContourLoss(model).delta_bounds(epsilon=_largest(ContourLoss(model), count), count=count) == (0, 0)
 
 
 @pytest.mark.parametrize(("nats", "wanted"), [(75.0, 2.0), (6.0, 35.0), (10.0, 5.0)])
@@ -878,7 +884,7 @@ def _of_two(theta: float, count: int, epsilon: float) -> mpmath.mpf:
     with mpmath.workdps(45):
         step, epsilon = 2 * mpmath.mpf(theta), mpmath.mpf(epsilon)
         odds = mpmath.exp(step)
-        wins = max((math.floor(epsilon / step) + 1 + count + 1) // 2, 0)
+        wins = max((int(mpmath.floor(epsilon / step)) + count + 2) // 2, 0)
         logs = mpmath.loggamma(count + 1) - mpmath.loggamma(wins + 1) - mpmath.loggamma(count - wins + 1)
         chance = mpmath.exp(logs + wins * step - count * mpmath.log1p(odds))
         mean, total = count * odds / (1 + odds), mpmath.mpf(0)
@@ -897,6 +903,37 @@ def test_many_releases_of_few_entries() -> None:
     assert 0 < upper - lower <= 1e-9 * upper
     found = privacy.Composition([IndexSteps(steps=10**6, mechanism=SubsetMallows(2, 1, theta=1.0))]).delta(1.53e6)
     assert found.lower <= _of_two(1.0, 10**6, 1.53e6) <= found.upper <= (1 + 1e-6) * found.lower
+
+
+def test_the_largest_loss_is_never_rounded_down() -> None:
+    """Twice 17.9792 times 24999 lies between two numbers: at the lower one delta is not 0."""
+    model, count = SubsetMallows(2, 1, theta=17.9792), 24_999
+    below = 2 * 17.9792 * count
+    truth = _of_two(17.9792, count, below)
+    assert Fraction(below) < 2 * Fraction(17.9792) * count and 5e-11 < truth < 6e-11
+    run = privacy.Composition([IndexSteps(steps=count, mechanism=model)])
+    assert run.delta(below).upper >= truth
+    assert run.epsilon(1e-20).upper > below
+    for loss in (ContourLoss(model), loss_law(mechanism=model)):
+        assert loss.delta(epsilon=below, count=count) >= truth * (1 - 1e-10)
+        assert loss.epsilon(delta=1e-20, count=count) > below
+        assert loss.delta(epsilon=math.nextafter(below, math.inf), count=count) == 0
+    assert (
+        privacy.index_sets.run_epsilon(
+            releases=[IndexSteps(steps=count, mechanism=model)],
+            sampling_rate=1.0,
+            noise_multiplier=math.inf,
+            delta=1e-20,
+        )
+        > below
+    )
+
+
+def test_a_table_near_a_place_of_its_lattice() -> None:
+    """The distance to the next loss is not that of two rounded numbers."""
+    model, epsilon = SubsetMallows(16_694, 8_430, theta=9.680810683065035), 16_000_405.17372714
+    exact = loss_law(mechanism=model).delta(epsilon=epsilon, count=100)
+    assert exact == pytest.approx(1.24825333598e-11, rel=1e-10, abs=0)
 
 
 def test_an_epsilon_of_a_delta_next_to_nothing() -> None:

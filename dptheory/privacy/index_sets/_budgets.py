@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dptheory import _validate, pruning
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import MAX_RELEASES
+from dptheory.privacy._bounds import MAX_RELEASES, total_loss
 from dptheory.privacy.methods.lattice._index_law import index_loss
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.pruning import SubsetMallows
@@ -159,7 +159,7 @@ def epsilon_for_retained_gain(
     steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     releases = _releases(steps, groups)
     model = SubsetMallows(dim, keep, theta=theta)
-    basic = releases * model.epsilon(2 * model.max_swaps)
+    basic = total_loss(2.0 * theta, releases * model.max_swaps)
     if method == "basic" or basic == 0.0 or math.isinf(basic):
         return basic
     rho = releases * model.zcdp(2 * model.max_swaps)

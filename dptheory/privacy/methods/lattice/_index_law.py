@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
+from dptheory.privacy._bounds import total_loss
 from dptheory.privacy.methods.lattice._loss import LatticeLoss, renyi_curve
 from dptheory.pruning import SubsetMallows
 
@@ -178,14 +179,14 @@ class ContourLoss:
         return self.epsilon_bounds(delta=delta, count=count)[1]
 
     def delta_bounds(self, *, epsilon: float, count: int = 1) -> tuple[float, float]:
-        if self.spacing == 0.0 or epsilon >= self.spacing * self.top * count:
+        if self.spacing == 0.0 or epsilon >= total_loss(self.spacing, self.top * count):
             return 0.0, 0.0
         first = math.floor(Fraction(epsilon) / Fraction(self.spacing)) + 1
         losses = _Losses(self.spacing, first, float(first * Fraction(self.spacing) - Fraction(epsilon)), count)
         return losses.delta_bounds(self.mechanism)
 
     def epsilon_bounds(self, *, delta: float, count: int = 1) -> tuple[float, float]:
-        largest = self.spacing * self.top * count
+        largest = total_loss(self.spacing, self.top * count)
         if delta == 0.0 or largest == 0.0:
             return largest, largest
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import scipy
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import MAX_RELEASES
+from dptheory.privacy._bounds import MAX_RELEASES, total_loss
 from dptheory.privacy.methods._closed_forms import log_delta_at
 from dptheory.privacy.methods._log_sum import log_moments, log_sum
 
@@ -77,8 +78,10 @@ class LatticeLoss:
         """
         epsilon = _validate.real("epsilon", epsilon, 0.0)
         count = _validate.integer("count", count, 1, MAX_RELEASES)
-        if self.spacing == 0.0 or epsilon >= self.spacing * self.top * count:
+        if self.spacing == 0.0 or epsilon >= total_loss(self.spacing, self.top * count):
             return 0.0
+        if math.isinf(self.spacing):
+            return 1.0
         law = _Trimmed.of(self)
         tilt = law.tilt(epsilon / self.spacing, count)
         if law.window(count, tilt) > _FOURIER_GRID:
@@ -115,7 +118,7 @@ class LatticeLoss:
         """
         delta = _validate.real("delta", delta, 0.0, 1.0, ends="[)")
         count = _validate.integer("count", count, 1, MAX_RELEASES)
-        largest = self.spacing * self.top * count
+        largest = total_loss(self.spacing, self.top * count)
         if delta == 0.0 or largest == 0.0 or math.isinf(largest):
             return largest
         if self.delta(epsilon=0.0, count=count) <= delta:
@@ -140,7 +143,7 @@ class LatticeLoss:
 
     def _kept(self, epsilon: float, delta: float, count: int) -> float:
         """``epsilon``, or the first larger one, in growing steps, that keeps ``delta``; the largest loss keeps every delta."""
-        largest = self.spacing * self.top * count
+        largest = total_loss(self.spacing, self.top * count)
         step = max(4.0 * math.ulp(epsilon), 1e-15 * self.spacing)
         while epsilon < largest and self.delta(epsilon=epsilon, count=count) > delta:
             epsilon, step = epsilon + step, 4.0 * step
@@ -204,7 +207,7 @@ class LatticeLoss:
         def excess(epsilon: float) -> float:
             return max(self._wide_log_delta(law, epsilon, count), -1e6) - target
 
-        largest = self.spacing * self.top * count
+        largest = total_loss(self.spacing, self.top * count)
         high = min(largest, self.spacing * math.sqrt(count))
         while high < largest and excess(high) > 0.0:
             high = min(largest, 2.0 * high)
@@ -259,13 +262,13 @@ class _Sums:
 
 
 def _log_delta(sums: _Sums, epsilon: float, spacing: float) -> float:
-    first = max(math.floor(epsilon / spacing) + 1 - sums.low, 0)
-    tail = sums.log_pmf[first:]
+    first = max(math.floor(Fraction(epsilon) / Fraction(spacing)) + 1, sums.low)
+    tail = sums.log_pmf[first - sums.low :]
     if tail.size == 0:
         return -math.inf
-    losses = spacing * (sums.low + first + np.arange(tail.size, dtype=np.float64))
+    beyond = float(first * Fraction(spacing) - Fraction(epsilon))
     with np.errstate(divide="ignore"):
-        return log_sum(tail + np.log(-np.expm1(np.minimum(epsilon - losses, 0.0))))
+        return log_sum(tail + np.log(-np.expm1(-beyond - spacing * np.arange(tail.size, dtype=np.float64))))
 
 
 def _solve(sums: _Sums, target: float, spacing: float, largest: float) -> float:
