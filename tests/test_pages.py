@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dptheory import claims
-from dptheory.claims import Claim, Verdict, _kernel_table, _markdown, _pages, page_markdown
+from dptheory.claims import Claim, Verdict, _markdown, _pages, page_markdown
 from tests.every import every
 from tests.refused import refused
 
@@ -29,10 +29,10 @@ def test_ledger_page_is_fresh() -> None:
 
 
 def test_the_page_of_what_a_kernel_checked_counts_right() -> None:
-    assert _kernel_table.kernel_counts(claims.all_claims()) in (PROOFS / "kernel.md").read_text(encoding="utf-8")
+    assert _markdown.kernel_counts(claims.all_claims()) in (PROOFS / "kernel.md").read_text(encoding="utf-8")
     one = claims.get("rs.lem3.3")
-    assert "| all | 1 | 1 | 0 | 0 | 0 | 1 |" in _kernel_table.kernel_counts([one, claims.get("rs.kappa")])
-    shown = _kernel_table.kernel_statements([one, claims.get("rs.kappa")], PROOFS)
+    assert "| all | 1 | 1 | 0 | 0 | 0 | 1 |" in _markdown.kernel_counts([one, claims.get("rs.kappa")])
+    shown = _markdown.kernel_statements([one, claims.get("rs.kappa")], PROOFS)
     assert "Theorem printed_is_false : ~ printed." in shown and "rs.kappa" not in shown
     assert one.kernel_says is not None and one.kernel_says[1:] in page_markdown(one)
     assert "ernel-checked" not in page_markdown(claims.get("rs.kappa"))

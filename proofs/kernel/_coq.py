@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dptheory.claims._kernel_table import module_text
+from dptheory.claims._markdown import module_text
 
 FOLDER = Path(__file__).parent
 STATEMENTS = {

@@ -13,7 +13,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 from dptheory.checks import Evidence, Kind
 from dptheory.claims import all_claims, page_markdown
-from dptheory.claims._kernel_table import kernel_statements
+from dptheory.claims._markdown import kernel_statements
 
 
 def evidence_in(file: str | Path) -> dict[str, list[Evidence]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dptheory.claims import Verdict, all_claims, get
-from dptheory.claims._kernel_table import kernel_statements
+from dptheory.claims._markdown import kernel_statements
 from dptheory.cli._tables import claims_json
 from proofs.kernel import __main__ as command
 from proofs.kernel import _coq
