@@ -418,28 +418,29 @@ class _CellsAt:
         gaps = np.where(inside, levels - moved, 1.0)
         varied = np.where(inside, np.log(np.where(inside, levels, 1.0) / gaps), math.inf)
         sizes = np.abs(np.log(values)) + np.abs(self.rule.log_moments[self.points.middles, None])
-        rules = 4 * (1 + _norm() ** 2) * self._of_cells(errors)[:, None] / gaps
+        largest = np.zeros(len(self.points.cells))
+        np.maximum.at(largest, self.points.owners, errors)
+        rules = 4 * (1 + _norm() ** 2) * (self._of_corners * largest)[:, None] / gaps
         of_points, of_sums = self.points.roundings[:, :, None]
         remainders = (self.points.shrink[:, None] + of_points) * varied + rules + of_sums * (varied + sizes) + 8 * HALF
         return np.asarray(self.points.counts[:, None] * remainders)
 
-    def _of_cells(self, errors: Reals) -> Reals:
-        """For all kinds of each cell, from those of its corners, which are points: M(c) is at least a quarter of theirs."""
+    @functools.cached_property
+    def _of_corners(self) -> Reals:
+        """A bound of the errors of a cell's kinds over those of its corners, which are points: no M(c) is below their quarter."""
         if _moved(self.points, self.rule, self._line, np.zeros(1)).max() > _NEAR:
             raise Unresolved("kinds of a cell that are not near")
         ends, widest = self.rule.places[[0, -1]], float(self.rule.group.variances.max())
         # beyond the nodes the density's modulus is to rise with the variance, on the line, too
         if np.any(ends**2 - self.rule.height**2 <= widest**2 / 4 + widest):
             raise Unresolved("nodes that do not reach where the laws of near kinds fall")
-        most, steepest, flattest = np.zeros((3, len(self.points.cells)))
-        np.maximum.at(most, self.points.owners, errors)
-        ratio = np.ones(most.size)
+        ratio = np.ones(len(self.points.cells))
         for slopes in self.rule.slopes:
-            steepest[:], flattest[:] = 0.0, math.inf
+            steepest, flattest = np.zeros(ratio.size), np.full(ratio.size, math.inf)
             np.maximum.at(steepest, self.points.owners, slopes)
             np.minimum.at(flattest, self.points.owners, slopes)
             ratio = np.maximum(ratio, steepest / flattest)
-        return 4 * most * ratio
+        return 4 * ratio
 
 
 def _moved(points: _Points, rule: Rule, rungs: Reals, u: Reals) -> Reals:
