@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -79,12 +80,11 @@ def _draw_accountants(ax: Axes, data: Data) -> None:
     ax.legend(loc="upper right")
 
 
-# --- Time of an answer and its distance from the certified epsilon, for every accountant of ``python -m
-# dptheory.training.benchmarks``
+# --- Time of an answer and its distance from epsilon, for every accountant
 
 
-RESULTS = Path(__file__).parents[1] / "proofs" / "figures" / "accountant_benchmark.json"
-"""Written by ``python -m dptheory.training.benchmarks accountants --out proofs/figures/accountant_benchmark.json``."""
+RESULTS = Path(__file__).parents[1] / "proofs" / "results" / "accountants_core.jsonl"
+"""Written by ``dptheory privacy compare --search 50 --law core --seed 0 --limit 10 --out proofs/results/accountants_core.jsonl``."""
 
 FLOOR = 1e-15
 MARKS = "osDv^P<hp>*d"
@@ -92,21 +92,23 @@ ESTIMATE = "Opacus GDP"
 """It promises no bound, and takes no time."""
 
 
+def _compared() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+
+
 def _tools() -> list[str]:
-    asked = dict.fromkeys(one["tool"] for one in json.loads(RESULTS.read_text())["answers"])
-    return [tool for tool in asked if tool != ESTIMATE]
+    return [one["tool"] for one in _compared()[0]["answers"] if one["tool"] != ESTIMATE]
 
 
 def _accountant_benchmark_data() -> Data:
     """Number of the tool, seconds, and the distance of its upper bound from epsilon over max(1, epsilon); NaN where refused."""
-    results, tools = json.loads(RESULTS.read_text()), _tools()
-    rows = []
-    for one in results["answers"]:
-        if one["quantity"] == "epsilon" and one["tool"] in tools:
-            setting = results["settings"][one["number"]]
-            truth = (setting["lower"] + setting["upper"]) / 2
-            upper = np.nan if one["upper"] is None else one["upper"]
-            rows.append((tools.index(one["tool"]), one["seconds"], (upper - truth) / max(1.0, truth)))
+    tools, rows = _tools(), []
+    for one in _compared():
+        truth = (one["lower"] + one["upper"]) / 2
+        for answer in one["answers"]:
+            if answer["tool"] in tools:
+                upper = np.nan if answer["upper"] is None else answer["upper"]
+                rows.append((tools.index(answer["tool"]), answer["seconds"], (upper - truth) / max(1.0, truth)))
     return dict(zip(("tool", "seconds", "distance"), np.array(rows, dtype=float).T, strict=True))
 
 

@@ -112,7 +112,7 @@ def _network(name: str, part: Results) -> Iterator[str]:
     yield f"## {name}: batch {part['batch']}, {part['parameters']:,} parameters, {times[PLAIN]['rounds']} rounds"
     yield ""
     heads = ["step", "median ms", "least ms", "processor ms", *(f"/ {arm}" for arm in against)]
-    yield from table(heads, (_arm(arm, part, against) for arm in ARMS))
+    yield from table(heads, (_arm(arm, part, against) for arm in ARMS if arm in times or arm in part["skipped"]))
 
 
 def _arm(arm: str, part: Results, against: list[str]) -> list[str]:

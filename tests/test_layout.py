@@ -145,7 +145,7 @@ def test_every_room_has_its_tests() -> None:
         assert home.with_name(f"test_{home.name}.py").is_file() or any(home.glob("test_*.py")), one
 
 
-# What an import pulls in; how long it takes is a benchmark (`python -m dptheory.training.benchmarks --only
+# What an import pulls in; how long it takes is a benchmark (`python -m dptheory.training.benchmarks calculators --only
 # importing`)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dptheory.privacy import epsilon_bounds
+from dptheory.privacy import epsilon_bounds, least_noise_multiplier
 from dptheory.privacy.referee import draw
 from dptheory.training.benchmarks._arms import DP_SGD, GHOST, PLAIN
 from dptheory.training.benchmarks._independent import LAWS, _deltas, settings
@@ -189,6 +189,43 @@ def test_no_alarm_is_false(alarm: dict[str, Any]) -> None:
     where = " | ".join(f"{value:.6g}" for value in setting.values())
     row = f"| {answer['tool']} | {where} | {answer['upper']:.6g} | {alarm['lower']:.6g} | {above:.1e} |"
     assert row in ACCOUNTANTS, row
+
+
+CORE = rows("accountants_core.jsonl")
+
+
+def test_accountants_over_the_core() -> None:
+    """Of the settings drawn, those with an epsilon in (0, 1000]; a row per tool; ours within 1e-10, and faster than PLD."""
+    drawn = [asdict(setting) for setting in draw(count=63, seed=0, law="core")]
+    places = [drawn.index(one["setting"]) for one in CORE]
+    assert places == sorted(places) and len(CORE) == 50
+    spent = [epsilon_bounds(**setting).upper for place, setting in enumerate(drawn) if place not in places]
+    assert all(not 0.0 < one <= 1000.0 for one in spent)
+    page = (FOLDER.parent / "privacy" / "saddle_line.md").read_text(encoding="utf-8")
+    told: dict[str, tuple[float, float, float]] = {}
+    for place, first in enumerate(CORE[0]["answers"]):
+        answers = [one["answers"][place] for one in CORE]
+        given = [(one, answer) for one, answer in zip(CORE, answers, strict=True) if answer["upper"] is not None]
+        truths = [(one["lower"] + one["upper"]) / 2 for one, _ in given]
+        excess = [(answer["upper"] - truth) / max(1.0, truth) for (_, answer), truth in zip(given, truths, strict=True)]
+        seconds = [answer["seconds"] for _, answer in given]
+        ours = [one["answers"][0]["seconds"] for one, _ in given]
+        faster = median(mine / theirs if theirs else math.inf for mine, theirs in zip(ours, seconds, strict=True))
+        row = (
+            f"| {first['tool']} | {len(given)} | {len(answers) - len(given)} | {sum(one < -1e-9 for one in excess)} "
+            f"| {median(seconds):.3f} | {faster:.2g} | {median(excess):.0e} | {max(excess):.0e} |"
+        )
+        assert row in page, row
+        told[first["tool"]] = median(seconds), median(excess), max(excess)
+    ours, pld = told["dptheory"], told["dp-accounting PLD 1e-3"]
+    assert ours[2] < 1.1e-10 and ours[0] < pld[0] and 1000 * ours[1] < pld[1]
+
+
+@pytest.mark.parametrize("one", CORE[:15], ids=lambda one: f"{one['setting']['noise_multiplier']:.3g}")
+def test_the_noise_that_spends_a_certified_epsilon_is_found_again(one: dict[str, Any]) -> None:
+    asked = one["setting"] | {"epsilon": one["upper"]}
+    sigma = asked.pop("noise_multiplier")
+    assert 1 - 1e-9 <= least_noise_multiplier(**asked) / sigma <= 1 + 1e-6
 
 
 def test_the_bounds_are_still_those() -> None:

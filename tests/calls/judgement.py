@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dptheory.errors import ArgumentError
-from dptheory.privacy import referee
+from dptheory.privacy.referee import _processes
 
 _MOST_MEMORY = 3 * 2**30
 _STUCK = 300.0  # seconds: only a call that C code never returns from
@@ -233,8 +233,8 @@ class Here:
     def __exit__(self, *_: object) -> None:
         """There is nothing to end."""
 
-    def call(self, function: Callable[..., object], arguments: dict[str, object], limit: float) -> referee.Outcome:
+    def call(self, function: Callable[..., object], arguments: dict[str, object], limit: float) -> _processes.Outcome:
         try:
-            return referee.Outcome(function(**arguments), 0.5)
+            return _processes.Outcome(function(**arguments), 0.5)
         except (ValueError, ArithmeticError) as error:
-            return referee.Outcome(None, 0.5, str(error))
+            return _processes.Outcome(None, 0.5, str(error))

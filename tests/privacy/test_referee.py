@@ -1,8 +1,10 @@
 """Other people's accountants: known faults are found again, valid ones raise no alarm, and what fails is said to fail."""
 
+import contextlib
 import dataclasses
 import json
 import math
+import os
 import time
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from dptheory.cli import app
 from dptheory.privacy import referee
 from dptheory.privacy.referee import Answer, Finding, Setting, _compare, draw
 from dptheory.privacy.referee._compare import LAWS, _judged
+from dptheory.privacy.referee._processes import Outcome, Worker
 from dptheory.privacy.referee._tools import TOOLS, Tool, installed
 from tests.calls.judgement import Here
 from tests.refused import refused
@@ -40,6 +43,31 @@ def test_known_faults_are_found_again() -> None:
         1.760062 / 1.7605297702 - 1, rel=1e-2
     )
     assert central.finding == Finding.ESTIMATE and central.off is not None and central.off < -0.2
+
+
+EASY = Setting(noise_multiplier=1.0, sampling_rate=0.02, steps=1000, delta=1e-5)
+EASY_ENDS = 3.899087994199775, 3.899087994200032
+"""Of its epsilon, by another program, in balls of 96 bits."""
+
+
+@pytest.mark.filterwarnings("ignore:dp_accounting import:RuntimeWarning")
+def test_every_tool_knows_the_easy_setting() -> None:
+    low, high = EASY_ENDS
+    found = {name: tool.epsilon(setting=EASY) for name, tool in installed().items()}
+    estimates = {name: found.pop(name) for name, tool in installed().items() if tool.estimate}
+    assert list(estimates) == ["Opacus GDP"] and estimates["Opacus GDP"][1] < 0.95 * low
+    assert {name for name, (_, upper) in found.items() if not low - 1e-9 <= upper < 1.15 * high} == set()
+    assert {name for name, (lower, _) in found.items() if lower is not None} == {"dptheory", "prv-accountant"}
+    assert all(lower is None or lower <= high for lower, _ in found.values())
+
+
+def test_our_renyi_epsilon_is_never_above_opacus() -> None:
+    above = []
+    for setting in draw(count=12, seed=5, law="core"):
+        ours, theirs = (TOOLS[name].epsilon(setting=setting)[1] for name in ("dptheory RDP", "Opacus RDP"))
+        if not ours <= max(theirs, 0.0) * (1 + 1e-9):
+            above.append((setting, ours, theirs))
+    assert above == []
 
 
 def answered(upper: float | None, tool: str = "Opacus RDP", lower: float | None = None) -> Answer:
@@ -131,7 +159,7 @@ def test_a_search_finds_a_tool_that_is_too_small_and_confirms_it(here: dict[str,
 
 
 def test_the_limit_holds_in_a_process_of_its_own() -> None:
-    with referee.Worker(int) as worker:
+    with Worker(int) as worker:
         outcome = worker.call(sleeping, {"setting": None}, 0.2)
     assert outcome.value is None and "no answer" in outcome.refused
 
@@ -179,3 +207,48 @@ def test_more_is_asked_for_less_width() -> None:
     assert usual.upper - usual.lower < 1e-3 * usual.upper
     with refused("rtol", "1.0"):
         privacy.epsilon_bounds(**run, rtol=1.0)  # type: ignore[arg-type]
+
+
+# --- Calls in a process of their own: what comes back, what does not in time, and what breaks
+def nothing() -> None:
+    """A warm-up."""
+
+
+def double(number: float) -> float:
+    return 2 * number
+
+
+def fail(number: float) -> None:
+    raise OverflowError(f"{number} is\ntoo large")
+
+
+def spin() -> None:
+    while True:
+        with contextlib.suppress(Exception):
+            sum(range(1000))
+
+
+def hang(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def die(code: int) -> None:
+    os._exit(code)
+
+
+def test_what_becomes_of_a_call() -> None:
+    with Worker(nothing) as worker:
+        answer = worker.call(double, {"number": 4.0}, 60.0)
+        assert (answer.value, answer.refused) == (8.0, "") and 0 <= answer.seconds < 60
+        assert worker.call(fail, {"number": 1.0}, 60.0).refused == "OverflowError: 1.0 is too large"
+        assert worker.call(spin, {}, 0.2) == Outcome(None, 0.2, "no answer in 0.2 s")
+        assert worker.call(double, {"number": 3.0}, 60.0).value == 6.0
+        # what does not listen is ended, and another process answers
+        asleep = worker.call(hang, {"seconds": 600.0}, 0.01)
+        assert asleep == Outcome(None, 0.01, "no answer in 1 s on the clock")
+        assert worker.call(double, {"number": 1.0}, 60.0).value == 2.0
+        assert worker.call(die, {"code": 3}, 60.0).refused == "the process died"
+        assert worker.call(double, {"number": 2.0}, 60.0).value == 4.0
+        process = worker._process
+        assert process is not None and process.is_alive()
+    assert not process.is_alive()

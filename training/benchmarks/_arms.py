@@ -22,6 +22,7 @@ from dptheory.training.mechanisms import (
     Constant,
     DpSgd,
     GepOptimal,
+    IndexPruning,
     LayerFreezing,
     Mechanism,
     RandomSparsification,
@@ -29,9 +30,10 @@ from dptheory.training.mechanisms import (
 )
 
 PLAIN, DP_SGD, MASK, FROZEN, GEP = "plain torch", "DP-SGD", "masks at .5", "lower half frozen", "GEP, 20 directions"
+INDEX = "GIP, a tenth of every group"
 SECURE, HOOKS = "DP-SGD, secure noise", "DP-SGD, hooks"
 OPACUS, GHOST, JAX = "Opacus hooks", "Opacus ghost", "JAX-Privacy"
-ARMS = (PLAIN, DP_SGD, MASK, FROZEN, GEP, SECURE, HOOKS, OPACUS, GHOST, JAX)
+ARMS = (PLAIN, DP_SGD, MASK, FROZEN, GEP, INDEX, SECURE, HOOKS, OPACUS, GHOST, JAX)
 
 _RATE, _CLIP, _SIGMA, _LEARNING_RATE = 0.01, 1.0, 1.0, 1e-3
 _ANCHORS, _DIRECTIONS = 128, 20
@@ -78,11 +80,16 @@ def _gep(model: nn.Module, timed: Timed) -> Mechanism:
     )
 
 
+def _index(model: nn.Module, timed: Timed) -> Mechanism:
+    return IndexPruning(1e-3, Constant(0.1))
+
+
 _MECHANISMS: dict[str, Callable[[nn.Module, Timed], Mechanism]] = {
     DP_SGD: _dp_sgd,
     MASK: _mask,
     FROZEN: _frozen,
     GEP: _gep,
+    INDEX: _index,
     SECURE: _dp_sgd,
     HOOKS: _dp_sgd,
 }

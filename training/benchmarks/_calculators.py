@@ -3,66 +3,59 @@
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
-import torch
 
 from dptheory import gradients, privacy, pruning, sparsification
 from dptheory._arrays import Array
 from dptheory.gradients import DistortionAngle
 from dptheory.pruning import SubsetMallows
-from dptheory.training.benchmarks._timing import Case, Work
+from dptheory.training.benchmarks._steps import Part, measured
+from dptheory.training.benchmarks._timing import Work, in_turns
 
 _SORT = 0.08
-"""Seconds of the sort on an idle core of 2020, by which seconds become targets."""
+"""Seconds of the sort on an idle core of 2020, by which seconds become goals."""
 
 
-def kappa(device: torch.device, dim: int = 10**6) -> Case:
-    """kappa of a gradient with one entry that holds half its square: at most 1 s at d = 1e6."""
+_NUMBERS = np.random.default_rng(0).random(10**6)
+
+
+def kappa(dim: int = 10**6) -> Work:
+    """kappa of a gradient with one entry that holds half its square."""
     gradient, keep = _uneven(dim), max(1, dim // 10**4)
-    return _case(
-        f"kappa, d = {dim:,}", lambda: sparsification.kappa(gradient, clip_norm=0.04, drop_rate=1 - keep / dim), 1.0
-    )
+    return lambda: sparsification.kappa(gradient, clip_norm=0.04, drop_rate=1 - keep / dim)
 
 
-def best_rate(device: torch.device, dim: int = 10**6) -> Case:
-    """The best of some fifty rates: at most 20 s at d = 1e6."""
+def best_rate(dim: int = 10**6) -> Work:
+    """The best of some fifty rates."""
     gradient = _uneven(dim)
-    return _case(
-        f"best_rate, d = {dim:,}",
-        lambda: sparsification.best_rate(gradient, clip_norm=0.04, delta_c=1.0, step_noise=1e3),
-        20.0,
-        rounds=2,
-    )
+    return lambda: sparsification.best_rate(gradient, clip_norm=0.04, delta_c=1.0, step_noise=1e3)
 
 
-def sampler(device: torch.device) -> Case:
-    """Index sets of a whole gradient, 2.7 million coordinates in groups of 256: at most 0.5 s."""
+def sampler() -> Work:
+    """Index sets of a whole gradient, 2.7 million coordinates in groups of 256."""
     model, rng = SubsetMallows(256, 26, theta=1e-3), np.random.default_rng(0)
     reference = rng.permuted(np.arange(256) < np.full((10_547, 1), 26), axis=1)
-    return _case("Mallows sampler, d = 2.7e6", lambda: model.sample(reference, rng), 0.5)
+    return lambda: model.sample(reference, rng)
 
 
-def exact_top_k(device: torch.device) -> Case:
-    """The exact top-k MSE, whatever the dimension: at most 50 ms per call."""
+def exact_top_k() -> Work:
+    """The exact top-k MSE, whatever the dimension: five calls."""
     sizes = ((2, 1), (10**5, 10**4), (10**9, 10**8), (10**9, 1), (10**9, 10**9 - 1))
-    return _case("top_k_mse, five sizes", lambda: [pruning.top_k_mse(d, k, sigma_g=1.0) for d, k in sizes], 0.25)
+    return lambda: [pruning.top_k_mse(d, k, sigma_g=1.0) for d, k in sizes]
 
 
-def epsilon(device: torch.device) -> Case:
-    """The bracket of a typical run: at most 0.5 s."""
-    steps = itertools.count(1000)  # a run of its own in every round: results are remembered
-    return _case(
-        "privacy.epsilon_bounds",
-        lambda: privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.02, steps=next(steps), delta=1e-5),
-        0.5,
-    )
+def epsilon() -> Work:
+    """The bracket of a typical run, of its own in every round: results are remembered."""
+    steps = itertools.count(1000)
+    return lambda: privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.02, steps=next(steps), delta=1e-5)
 
 
-def epsilon_after_every_epoch(device: torch.device) -> Case:
-    """60 questions on a run whose noise falls by 2 % an epoch: at most 10 s, where one on all of it takes a tenth."""
-    rate = itertools.count(1000)  # a run of its own in every round
+def epsilon_after_every_epoch() -> Work:
+    """60 questions on a run whose noise falls by 2 % an epoch, where one on all of it takes a tenth."""
+    rate = itertools.count(1000)
 
     def work() -> None:
         each = next(rate) / 10**5
@@ -70,89 +63,73 @@ def epsilon_after_every_epoch(device: torch.device) -> Case:
         for k in range(60):
             privacy.Composition(steps[: k + 1]).epsilon(1e-5)
 
-    return _case("epsilon after each of 60 epochs", work, 10.0, rounds=2)
+    return work
 
 
-def noise_multiplier(device: torch.device) -> Case:
-    """sigma for epsilon = 3 over a typical run: at most 6 s."""
+def noise_multiplier() -> Work:
+    """sigma for epsilon = 3 over a typical run."""
     steps = itertools.count(2000)
-    return _case(
-        "privacy.least_noise_multiplier",
-        lambda: privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=next(steps)),
-        6.0,
-        rounds=3,
-    )
+    return lambda: privacy.least_noise_multiplier(epsilon=3.0, delta=1e-5, sampling_rate=0.02, steps=next(steps))
 
 
-def _joint_budget(name: str, groups: int, **run: float) -> Case:
-    """theta for a whole run of GIP, index sets and noisy sums: at most 5 s."""
+def joint_budget(groups: int, **run: float) -> Work:
+    """theta for a whole run of GIP, index sets and noisy sums."""
     more = itertools.count(groups)
-
-    def work() -> float:
-        return privacy.index_sets.theta_for_joint_budget(delta=1e-5, groups=next(more), **run)  # type: ignore[arg-type]
-
-    return _case(name, work, 5.0, rounds=3)
+    return lambda: privacy.index_sets.theta_for_joint_budget(delta=1e-5, groups=next(more), **run)  # type: ignore[arg-type]
 
 
-def joint_budget(device: torch.device) -> Case:
-    """Of the paper's size."""
-    run = {
-        "epsilon": 1.12,
-        "dim": 256,
-        "keep": 26,
-        "sampling_rate": 4096 / 45_000,
-        "noise_multiplier": 10.0,
-        "steps": 875,
-    }
-    return _joint_budget("theta_for_joint_budget", 10_547, **run)
-
-
-def joint_budget_of_many(device: torch.device) -> Case:
-    """Of 1e12 releases."""
-    run = {"epsilon": 3.0, "dim": 20, "keep": 5, "sampling_rate": 1e-4, "noise_multiplier": 2.0, "steps": 10**6}
-    return _joint_budget("theta_for_joint_budget, 1e12 releases", 10**6, **run)
-
-
-def angle(device: torch.device) -> Case:
-    """The law of the distortion angle at d = 1e6: at most 0.1 s for ten."""
+def angle() -> Work:
+    """Ten laws of the distortion angle at d = 1e6."""
     laws = [DistortionAngle(10**6, snr=977.0 * snr) for snr in range(1, 11)]
-    return _case("ten laws of the angle, d = 1e6", lambda: [law.cdf([0.5, 1.0]) for law in laws], 0.1)
+    return lambda: [law.cdf([0.5, 1.0]) for law in laws]
 
 
-def largest_form(device: torch.device) -> Case:
-    """E max of a thousand quadratic forms with a thousand distinct eigenvalues: at most 0.5 s."""
+def largest_form() -> Work:
+    """E max of a thousand quadratic forms with a thousand distinct eigenvalues."""
     eigenvalues = np.arange(1.0, 1001.0) ** -0.7
-    return _case(
-        "expected_max_quadratic_form, 1,000 eigenvalues",
-        lambda: gradients.expected_max_quadratic_form(eigenvalues, 1000),
-        0.5,
-    )
+    return lambda: gradients.expected_max_quadratic_form(eigenvalues, 1000)
 
 
-def importing(device: torch.device) -> Case:
-    """``import dptheory`` beside NumPy's own import, each in an interpreter of its own."""
-    return Case("import dptheory / import numpy", _interpreter("import dptheory"), _interpreter("import numpy"), 1.5)
+_PAPERS = {
+    "epsilon": 1.12,
+    "dim": 256,
+    "keep": 26,
+    "sampling_rate": 4096 / 45_000,
+    "noise_multiplier": 10.0,
+    "steps": 875,
+}
+_MANY = {"epsilon": 3.0, "dim": 20, "keep": 5, "sampling_rate": 1e-4, "noise_multiplier": 2.0, "steps": 10**6}
+CASES: dict[str, tuple[Callable[[], Work], float, int]] = {
+    "kappa, d = 1e6": (kappa, 1.0, 15),
+    "best_rate, d = 1e6": (best_rate, 20.0, 2),
+    "Mallows sampler, d = 2.7e6": (sampler, 0.5, 15),
+    "top_k_mse, five sizes": (exact_top_k, 0.25, 15),
+    "epsilon_bounds": (epsilon, 0.5, 15),
+    "epsilon after each of 60 epochs": (epsilon_after_every_epoch, 10.0, 2),
+    "least_noise_multiplier": (noise_multiplier, 6.0, 3),
+    "theta_for_joint_budget": (partial(joint_budget, 10_547, **_PAPERS), 5.0, 3),
+    "theta_for_joint_budget, 1e12 releases": (partial(joint_budget, 10**6, **_MANY), 5.0, 3),
+    "ten laws of the angle, d = 1e6": (angle, 0.1, 15),
+    "expected_max_quadratic_form, 1,000 eigenvalues": (largest_form, 0.5, 15),
+}
+"""By name: what is timed, the seconds that it may take on an idle core, and the most rounds."""
 
 
-CASES: tuple[Callable[[torch.device], Case], ...] = (
-    kappa,
-    best_rate,
-    sampler,
-    exact_top_k,
-    epsilon,
-    epsilon_after_every_epoch,
-    noise_multiplier,
-    joint_budget,
-    joint_budget_of_many,
-    angle,
-    largest_form,
-    importing,
-)
+def parts(rounds: int) -> Iterator[tuple[str, Part]]:
+    """Names of what is measured, and how: its time over that of the sort, and the goal for that."""
+    for name, (build, seconds, most) in CASES.items():
+        yield name, partial(_beside, build, _sort, seconds / _SORT, min(rounds, most))
+    yield "import dptheory", partial(_beside, partial(_importing, "dptheory"), _importing("numpy"), 1.5, rounds)
 
 
-def _case(name: str, work: Work, seconds: float, rounds: int | None = None) -> Case:
-    numbers = np.random.default_rng(0).random(10**6)
-    return Case(f"{name} / sort of 1e6", work, lambda: np.sort(numbers), seconds / _SORT, rounds=rounds)
+def _beside(build: Callable[[], Work], other: Work, goal: float, rounds: int) -> dict[str, object]:
+    found = measured(lambda: {"times": in_turns({"work": build(), "other": other}, rounds)})
+    ratio = found["times"]["work"]["median"] / found["times"]["other"]["median"]
+    return found | {"ratio": ratio, "goal": goal, "reached": ratio <= goal}
+
+
+def _sort() -> object:
+    return np.sort(_NUMBERS)
 
 
 def _uneven(dim: int) -> Array:
@@ -162,5 +139,6 @@ def _uneven(dim: int) -> Array:
     return gradient
 
 
-def _interpreter(code: str) -> Work:
-    return lambda: subprocess.run([sys.executable, "-c", code], check=True)
+def _importing(package: str) -> Work:
+    """In an interpreter of its own."""
+    return lambda: subprocess.run([sys.executable, "-c", f"import {package}"], check=True)

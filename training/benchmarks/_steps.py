@@ -96,6 +96,7 @@ class Options:
     memory_batch: int = 4096
     sizes: tuple[int, ...] = SIZES
     data: str = "fashion-mnist"
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if self.data not in NAMES:
@@ -105,7 +106,7 @@ class Options:
 def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterator[tuple[str, Part]]:
     """Names of what is measured, and how: each part may be measured in another session."""
     for name, timed in networks.items():
-        yield f"step/{name}", lambda timed=timed: measured(lambda: step_times(timed, options.rounds))  # type: ignore[misc]
+        yield f"step/{name}", lambda timed=timed: measured(lambda: step_times(timed, options.rounds, options.device))  # type: ignore[misc]
     for arm in MEMORY_ARMS:
         yield (
             f"memory/{arm}",
@@ -118,9 +119,9 @@ def parts(options: Options, networks: Mapping[str, Timed] = NETWORKS) -> Iterato
     yield "epoch", lambda: measured(lambda: epoch_times(options.data, options.rounds))
 
 
-def step_times(timed: Timed, rounds: int) -> dict[str, Any]:
+def step_times(timed: Timed, rounds: int, device: str = "cpu") -> dict[str, Any]:
     """A step by every arm, in turns; what there is no step of, and why."""
-    inputs, labels = timed.examples(timed.batch)
+    inputs, labels = (one.to(device) for one in timed.examples(timed.batch))
     works, skipped = {}, {}
     for arm in _arms.ARMS:
         try:
@@ -128,7 +129,8 @@ def step_times(timed: Timed, rounds: int) -> dict[str, Any]:
         except _arms.SkippedError as error:
             skipped[arm] = str(error)
     count = sum(p.numel() for p in timed.model().parameters())
-    found = in_turns(works, min(rounds, timed.rounds))
+    finish = torch.cuda.synchronize if device == "cuda" else lambda: None
+    found = in_turns(works, min(rounds, timed.rounds), finish=finish)
     return {"batch": timed.batch, "parameters": count, "times": found, "skipped": skipped}
 
 

@@ -7,15 +7,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dptheory.privacy._budgets import least_noise_multiplier
 from dptheory.privacy._composition import epsilon_bounds, rdp_epsilon
 
 Bracket = tuple[float | None, float]
 """Lower bound, where the tool gives one, and the upper bound that it reports."""
-LIBRARIES = (
-    "dptheory", "numpy", "scipy", "python-flint", "dp-accounting", "opacus", "prv-accountant", "PLD-accounting", "riskcal",
-    "jax-privacy",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +29,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """How a tool is asked for epsilon of a setting, and for the least noise multiplier at an epsilon, if it can be.
+    """How a tool is asked for epsilon of a setting.
 
     Attributes:
         module: what has to be importable for it.
@@ -43,26 +38,12 @@ class Tool:
 
     module: str
     epsilon: Callable[..., Bracket]
-    noise_multiplier: Callable[..., Bracket] | None = None
     estimate: bool = False
 
 
 def installed() -> dict[str, Tool]:
     """The tools whose library is there."""
     return {name: tool for name, tool in TOOLS.items() if importlib.util.find_spec(tool.module) is not None}
-
-
-def versions() -> dict[str, str]:
-    """Of the libraries that are there."""
-    import importlib.metadata  # takes as long as all of this package
-
-    found = {}
-    for name in LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def warm_up(name: str) -> None:
@@ -76,19 +57,16 @@ def _ours(setting: Setting) -> Bracket:
     return found.lower, found.upper
 
 
-def _ours_noise(setting: Setting, epsilon: float) -> Bracket:
-    asked = {name: value for name, value in asdict(setting).items() if name != "noise_multiplier"}
-    return None, least_noise_multiplier(epsilon=epsilon, **asked)
-
-
 def _our_rdp(setting: Setting) -> Bracket:
     return None, rdp_epsilon(**asdict(setting))
 
 
-def _event(setting: Setting, noise_multiplier: float) -> Any:
+def _event(setting: Setting) -> Any:
     import dp_accounting
 
-    one = dp_accounting.PoissonSampledDpEvent(setting.sampling_rate, dp_accounting.GaussianDpEvent(noise_multiplier))
+    one = dp_accounting.PoissonSampledDpEvent(
+        setting.sampling_rate, dp_accounting.GaussianDpEvent(setting.noise_multiplier)
+    )
     return dp_accounting.SelfComposedDpEvent(one, setting.steps)
 
 
@@ -96,22 +74,7 @@ def _pld(setting: Setting, interval: float) -> Bracket:
     from dp_accounting.pld import PLDAccountant
 
     accountant = PLDAccountant(value_discretization_interval=interval)
-    return None, float(accountant.compose(_event(setting, setting.noise_multiplier)).get_epsilon(setting.delta))
-
-
-def _pld_noise(setting: Setting, epsilon: float, interval: float) -> Bracket:
-    from dp_accounting import mechanism_calibration
-    from dp_accounting.pld import PLDAccountant
-
-    return None, float(
-        mechanism_calibration.calibrate_dp_mechanism(
-            lambda: PLDAccountant(value_discretization_interval=interval),
-            lambda noise: _event(setting, noise),
-            epsilon,
-            setting.delta,
-            mechanism_calibration.LowerEndpointAndGuess(0.2, 2.0),
-        )
-    )
+    return None, float(accountant.compose(_event(setting)).get_epsilon(setting.delta))
 
 
 def _opacus(setting: Setting, name: str) -> Bracket:
@@ -120,20 +83,6 @@ def _opacus(setting: Setting, name: str) -> Bracket:
     accountant = create_accountant(name)
     accountant.history = [(setting.noise_multiplier, setting.sampling_rate, setting.steps)]
     return None, float(accountant.get_epsilon(delta=setting.delta))
-
-
-def _opacus_noise(setting: Setting, epsilon: float, name: str) -> Bracket:
-    from opacus.accountants.utils import get_noise_multiplier
-
-    return None, float(
-        get_noise_multiplier(
-            target_epsilon=epsilon,
-            target_delta=setting.delta,
-            sample_rate=setting.sampling_rate,
-            steps=setting.steps,
-            accountant=name,
-        )
-    )
 
 
 def _prv_accountant(setting: Setting) -> Bracket:
@@ -155,7 +104,7 @@ def _dp_accounting_rdp(setting: Setting) -> Bracket:
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant()
-    return None, float(accountant.compose(_event(setting, setting.noise_multiplier)).get_epsilon(setting.delta))
+    return None, float(accountant.compose(_event(setting)).get_epsilon(setting.delta))
 
 
 def _pld_accounting(setting: Setting) -> Bracket:
@@ -179,29 +128,17 @@ def _jax_privacy(setting: Setting, name: str) -> Bracket:
     from jax_privacy.accounting import accountants
 
     accountant = getattr(accountants, name)().create_accountant()
-    return None, float(accountant.compose(_event(setting, setting.noise_multiplier)).get_epsilon(setting.delta))
+    return None, float(accountant.compose(_event(setting)).get_epsilon(setting.delta))
 
 
 TOOLS: dict[str, Tool] = {
-    "dptheory": Tool(module="dptheory", epsilon=_ours, noise_multiplier=_ours_noise),
+    "dptheory": Tool(module="dptheory", epsilon=_ours),
     "dptheory RDP": Tool(module="dptheory", epsilon=_our_rdp),
-    "dp-accounting PLD 1e-3": Tool(
-        module="dp_accounting",
-        epsilon=functools.partial(_pld, interval=1e-3),
-        noise_multiplier=functools.partial(_pld_noise, interval=1e-3),
-    ),
+    "dp-accounting PLD 1e-3": Tool(module="dp_accounting", epsilon=functools.partial(_pld, interval=1e-3)),
     "dp-accounting PLD 1e-4": Tool(module="dp_accounting", epsilon=functools.partial(_pld, interval=1e-4)),
     "dp-accounting RDP": Tool(module="dp_accounting", epsilon=_dp_accounting_rdp),
-    "Opacus PRV": Tool(
-        module="opacus",
-        epsilon=functools.partial(_opacus, name="prv"),
-        noise_multiplier=functools.partial(_opacus_noise, name="prv"),
-    ),
-    "Opacus RDP": Tool(
-        module="opacus",
-        epsilon=functools.partial(_opacus, name="rdp"),
-        noise_multiplier=functools.partial(_opacus_noise, name="rdp"),
-    ),
+    "Opacus PRV": Tool(module="opacus", epsilon=functools.partial(_opacus, name="prv")),
+    "Opacus RDP": Tool(module="opacus", epsilon=functools.partial(_opacus, name="rdp")),
     "Opacus GDP": Tool(module="opacus", epsilon=functools.partial(_opacus, name="gdp"), estimate=True),
     "prv-accountant": Tool(module="prv_accountant", epsilon=_prv_accountant),
     "PLD-accounting": Tool(module="PLD_accounting", epsilon=_pld_accounting),
