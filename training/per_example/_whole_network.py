@@ -121,6 +121,7 @@ class NetworkCall:
         spec: how they go together.
         outputs: by place among the outputs, those whose gradients count, detached.
         autocast: device and precision, where it was on.
+        default: the device of new tensors.
         task: the backward pass of the gradients that have come.
     """
 
@@ -133,6 +134,7 @@ class NetworkCall:
     draws: list[torch.Tensor] = field(default_factory=list)
     outputs: dict[int, torch.Tensor] = field(default_factory=dict)
     autocast: tuple[str, torch.dtype] | None = None
+    default: torch.device = field(default_factory=torch.get_default_device)
     gradients: dict[int, torch.Tensor] = field(default_factory=dict)
     task: int = -1
 
@@ -450,8 +452,13 @@ def _check_output(batch: torch.Tensor, each: torch.Tensor, *, rows: bool, mean: 
 
 
 def _as_it_was(module: nn.Module, call: NetworkCall) -> AbstractContextManager[Any]:
-    """Precision as in the forward pass, and spectral norms with the vectors that it had."""
+    """Precision and default device as in the forward pass, and spectral norms with the vectors that it had.
+
+    On a GPU gradients come in a thread of autograd's own, which knows neither.
+    """
     stack = spectral_norms_at_rest(module)
+    if call.default.type != "cpu":
+        stack.enter_context(call.default)
     if call.autocast is not None:
         stack.enter_context(torch.autocast(*call.autocast))
     return stack

@@ -181,6 +181,22 @@ def test_autocast() -> None:
     assert all(float((a - b).abs().max()) <= 4 * 2.0**-7 * scale for a, b in zip(one, other, strict=True))
 
 
+def test_new_tensors_stand_where_they_stood_in_the_forward_pass() -> None:
+    """Gradients come in another thread where they are on a GPU, without the default device of the loop."""
+    found: list[str] = []
+
+    def run(s: Any, x: torch.Tensor) -> torch.Tensor:
+        found.append(torch.empty(0).device.type)
+        return s.a(x)
+
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with torch.device("meta"):
+            return F.cross_entropy(model(x), y)
+
+    backward(t.Model(run, a=t.Linear(6, 3)), loss, t.X, t.Y, mode="whole network")
+    assert len(found) > 1 and set(found) == {"meta"}
+
+
 def test_rounding_of_autocast_takes_no_layer_for_one_with_others_gradients() -> None:
     def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", torch.bfloat16):
