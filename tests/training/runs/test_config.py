@@ -486,6 +486,7 @@ STUDIES: dict[str, tuple[Expected, str]] = {
     # file: (as above, arm)
     "cuda_embedding": (("gep.cifar10.eps8", GEP_OF_PAPER_CONFIGS, ()), "gep"),
     "cuda_freeze": (("rf.adjusted-end-to-end-cnn.eps3", RF, ("momentum",)), "freeze-90"),
+    "cuda_layers": (("lf.cifar10.eps3", LF, ()), "freezing"),
     "cuda_index_pruning": (("gip.wrn-16-4.eps1", GIP, ("group_size",)), "index-pruning"),
 }
 
