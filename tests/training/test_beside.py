@@ -554,6 +554,19 @@ def test_what_contradicts_the_forecast_of_scaling() -> None:
     assert says(text, f"{min(losses):.2f}", f"{max(losses):.2f}")
 
 
+def test_what_the_findings_say_of_the_study_that_is_not_finished() -> None:
+    page = " ".join((RESULTS.parent / "guides" / "findings.md").read_text(encoding="utf-8").split())
+    ends: dict[str, list[float]] = {}
+    for line in lines("cuda_sparsification").values():
+        if line["phase"] == "final":
+            ends.setdefault(line["arm"], []).append(100 * line["epochs"]["test_accuracy"][-1])
+    plain, masked = ends["dp-sgd"], ends["sparsification-70"]
+    baseline = next(one.setting.baseline for one in RULES["rs.table2"].by if one.study.name == "cuda_sparsification")
+    below = baseline.there - sum(plain) / len(plain)
+    assert (len(plain), len(masked)) == (8, 1)
+    assert says(page, f"{sum(plain) / 8:.1f}", f"{below:.1f}", f"{masked[0]:.1f}") and "eight runs" in page
+
+
 def test_what_the_findings_say_of_scaling() -> None:
     page = " ".join((RESULTS.parent / "guides" / "findings.md").read_text(encoding="utf-8").split())
     three, seven = (difference("scaling", "plain", "given", f"epsilon-{e}") for e in (3, 7))
