@@ -8,6 +8,10 @@ and not mkdocs-material, because it makes the pages of modules from the docstrin
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
 _ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "proofs")]
 
@@ -18,7 +22,6 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "website.code_blocks",
     "website.formulas",
     "website.docstrings",
     "website.ledger",
@@ -53,3 +56,20 @@ html_show_sphinx = False
 html_copy_source = False
 html_show_search_summary = False  # it would be fetched, which a browser refuses for files
 html_math_renderer = "mathml"
+
+
+class WithoutBlankEnd(SphinxTransform):
+    """Strips blocks of code of the empty line at their end, which doctest asks for and readers do not."""
+
+    default_priority = 800
+
+    def apply(self) -> None:
+        for block in self.document.findall(nodes.literal_block):
+            text = block.astext().rstrip()
+            block.rawsource = text
+            block.children = []
+            block += nodes.Text(text)
+
+
+def setup(app: Sphinx) -> None:
+    app.add_transform(WithoutBlankEnd)
