@@ -31,7 +31,7 @@ _LEFT_OUT = re.compile(
     r"|active|place|first|summed|communicating|process_group)"  # parts of `dptheory run`: tests/training/engine
     r"|engine\.PrivacyEngine\.make_private\w*"  # hand their arguments on: tests/training/engine/test_privacy_engine.py
     r"|runs\.(read_config|from_dict|RunConfig\.as_dict)"  # a file's content: tests/training/runs/test_config.py
-    r"|runs\.(build_(?!model)\w+|parameter_groups|Run(\..*)?|prepare|train|dp_sgd|accuracy|Step|DpSgdSettings\.stream)"
+    r"|runs\.(build_(?!model)\w+|parameter_groups|Run(\..*)?|prepare|train|accuracy|DpSgdSettings\.stream)"
     r"|studies\.(Study|Places|Standing|Outcome|Lines|ComparisonResult)(\..*)?"  # what a study file holds, and what a sweep tells
     r"|runs\.(Auxiliary|MechanismSetting)(\..*)?"  # what builders are told: tests/training/runs/test_build.py
     r"|runs\.metrics|studies\.(read_study|study_from_dict|standing|sweep|show|compare)"  # tests/training/studies/test_sweep.py
@@ -42,9 +42,9 @@ _LEFT_OUT = re.compile(
     # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/measure
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
     r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/test_networks.py
-    r"|measure\.(measure_instrument|run_probe|write_\w+|\w+_table|to_dict|summary|Moment|Result|Snapshot)(\..*)?"
+    r"|measure\.(measure_instrument|write_\w+|\w+_table|to_dict|summary|Moment|Result|Snapshot)(\..*)?"
     r"|measure\.(LinearGradient|attack|linear_attack|prepare|snapshots|validate|validate_images)(\..*)?"
-    r"|measure\.ValidateSettings\.stream"  # all of them parts of `dptheory probe` and `validate`
+    r"|measure\.ValidateSettings\.stream"  # all of them parts of `dptheory validate`
     r"|runs\.(images_of|own_network|own_records)"  # what files of the user's hold: tests/training/runs/test_own.py
     r"|planning\.(plan|Shipped\.records|Synthetic\.records)"  # tests/training/planning/test_plan.py
     r"|planning\.(Choice|MethodGain|Point|PrivateTuning|Range)(\..*)?"  # what a plan answers

@@ -77,23 +77,20 @@ OF_NO_PAPER = {
     "networks.small_tanh_cnn": "usual in DP-SGD studies, of none of the five papers",
     "networks.small_colour_cnn": "the same for colour images",
     "measure.MeasureSettings": "measure_gradient names the sources",
-    "measure.ProbeSettings": "run_probe names the sources",
+    "measure.Moment": "each row has the ids of its claims",
     "measure.Result": "each row has the ids of its claims",
     "measure.Row": "has a field for the ids of its claims",
     "measure.Snapshot": "gradients of DP-SGD",
     "measure.ValidateSettings": "each row has the ids of its claims",
-    "measure.fit_table": "presentation",
     "measure.measure_instrument": "an instrument names the claim of each of its figures",
     "measure.prepare": "a run of DP-SGD",
     "measure.row_table": "presentation",
     "measure.snapshots": "a run of DP-SGD",
-    "measure.spread_steps": "bookkeeping",
     "measure.summary": "presentation",
     "measure.to_dict": "presentation",
     "measure.validate": "each row has the ids of its claims",
     "measure.validate_images": "each row has the ids of its claims",
     "measure.write_figure": "presentation",
-    "measure.write_gradients": "presentation",
     "measure.write_json": "presentation",
 }
 """Without a claim behind them."""
@@ -105,19 +102,15 @@ ALSO_SOURCED = (
     "engine.PrivacyAccountant",
     "engine.SecureBatches",
     "runs.DpSgdSettings",
-    "runs.Step",
-    "runs.dp_sgd",
     "runs.parameter_groups",
 )
 
 SHOWN_BY = {
     "engine.BudgetError": "engine.PrivacyAccountant",
-    "measure.fit_table": "measure.run_probe",
     "measure.prepare": "measure.snapshots",
     "measure.row_table": "measure.Result",
-    "measure.to_dict": "measure.run_probe",
-    "measure.write_gradients": "measure.run_probe",
-    "measure.write_json": "measure.run_probe",
+    "measure.to_dict": "measure.Result",
+    "measure.write_json": "measure.Result",
     "measure.summary": "measure.Result",
 }
 """What stands in the example of another name."""
@@ -139,9 +132,8 @@ WITHOUT_EXAMPLE = {
     "mechanisms.AnchorSource": "AnchorGradients is one, and shows its use",
     "measure.Fit": "a part of what measure_gradient gives",
     "measure.LinearGradient": "what linear_gradient gives",
-    "measure.Moment": "a part of what run_probe gives",
+    "measure.Moment": "a part of what validate gives",
     "measure.Snapshot": "what snapshots gives",
-    "measure.ProbeSettings": "what the result of run_probe holds",
     "measure.linear_attack": "takes its budget of seconds to decide",
     "measure.measure_instrument": "minutes of training",
     "measure.validate": "three seconds for the smallest",
@@ -155,7 +147,6 @@ WITHOUT_EXAMPLE = {
     "studies.Outcome": "what sweep gives",
     "runs.Run": "what prepare gives",
     "studies.Standing": "what standing gives",
-    "runs.Step": "what dp_sgd gives",
     "studies.Study": "what study_from_dict gives",
 }
 

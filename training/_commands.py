@@ -17,7 +17,6 @@ from dptheory.errors import ArgumentError
 from dptheory.training._audit_command import audit as audit
 from dptheory.training._measure_commands import OPTIONS
 from dptheory.training._measure_commands import instrument as instrument
-from dptheory.training._measure_commands import probe as probe
 from dptheory.training._measure_commands import validate as validate
 from dptheory.training._plan_command import plan as plan
 

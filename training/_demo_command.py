@@ -181,7 +181,7 @@ def _tour(out: Path) -> bool:
     """The checks of one claim for each verdict, and real gradients; True where all went well."""
     commands = (
         ["check", *_CHECKED, "--json", str(out / "demo.json")],
-        ["probe", "--data", "excerpt", "--out", str(out)],
+        ["validate", "--data", "excerpt", "--out", str(out)],
     )
     return all(
         [subprocess.run([sys.executable, "-m", "dptheory", *one], check=False).returncode == 0 for one in commands]

@@ -1,4 +1,4 @@
-"""``dptheory validate``, ``probe`` and ``instrument``: what is measured on gradients."""
+"""``dptheory validate`` and ``instrument``: what is measured on gradients."""
 
 import time
 from pathlib import Path
@@ -11,8 +11,6 @@ from dptheory.cli._common import console_for_output, numbers, user_errors
 
 if TYPE_CHECKING:
     import torch
-
-    from dptheory.training.measure import Result
 
 OPTIONS = {"wanted": "device", "training.steps": "steps"}  # arguments that have another name as an option
 
@@ -51,6 +49,7 @@ def validate(
     Example: [bold]dptheory validate --data excerpt --out validate-results[/bold]
     """
     from dptheory.training import measure
+    from dptheory.training._machine import device_name
     from dptheory.training.runs import DpSgdSettings
 
     started = time.perf_counter()
@@ -76,59 +75,13 @@ def validate(
         result = measure.validate(data, settings, chosen)
         for moment in result.moments:
             console_for_output().print(measure.row_table(moment))
-        _write(result, chosen, out, "validate", started)
+        measure.write_json(result, chosen, out / "validate.json")
+        measure.write_figure(result, out / "validate.png")
+        seconds = f"{time.perf_counter() - started:.0f} s on {device_name(chosen)}"
+        line = f"{measure.summary(result)}; {seconds}; written to {out}: validate.json, validate.png"
+        console_for_output().print(line, markup=False, soft_wrap=True)
     if result.broken:
         raise typer.Exit(1)
-
-
-def probe(
-    data: Data = "excerpt",
-    steps: Steps = 120,
-    record: Annotated[
-        str | None, typer.Option(help="steps whose gradient is kept, such as 0,50,199; by default five, evenly spread")
-    ] = None,
-    batch_size: BatchSize = 250,
-    noise_multiplier: NoiseMultiplier = 1.0,
-    max_grad_norm: MaxGradNorm = 1.0,
-    learning_rate: LearningRate = 2.0,
-    keep_shares: Annotated[str, typer.Option(help="shares of entries kept")] = "0.001,0.01,0.05,0.1,0.25,0.5,0.75",
-    draws: Annotated[int, typer.Option(help="noise vectors, masks and reference vectors per gradient")] = 100,
-    seed: Seed = 0,
-    device: Device = "auto",
-    out: Annotated[Path, typer.Option(help="folder for probe.json, probe.png and gradients.npz")] = Path(
-        "probe-results"
-    ),
-) -> None:
-    """Train a small CNN with DP-SGD, and compare predictions with measurements on its clipped batch gradients.
-
-    Example: [bold]dptheory probe --data excerpt --steps 40 --record 0,20,39 --out probe-results[/bold]
-    """
-    from dptheory.training import measure
-    from dptheory.training.runs import DpSgdSettings
-
-    started = time.perf_counter()
-    with user_errors(**OPTIONS), lines_on_stderr():
-        chosen = _one_thread(device)
-        result = measure.run_probe(
-            data=data,
-            training=DpSgdSettings(
-                steps=steps,
-                batch_size=batch_size,
-                noise_multiplier=noise_multiplier,
-                max_grad_norm=max_grad_norm,
-                learning_rate=learning_rate,
-                seed=seed,
-            ),
-            record=measure.spread_steps(steps) if record is None else numbers("record", record, int),
-            keep_shares=numbers("keep_shares", keep_shares, float),
-            draws=draws,
-            device=chosen,
-        )
-        measure.write_gradients(result, out / "gradients.npz")
-        console = console_for_output()
-        console.print(measure.fit_table(result))
-        console.print(measure.row_table([moment for moment in result.moments if moment.fit][-1]))
-        _write(result, chosen, out, "probe", started, "gradients.npz")
 
 
 def instrument(
@@ -166,15 +119,3 @@ def _one_thread(device: str) -> "torch.device":
 
     torch.set_num_threads(1)
     return pick_device(device)
-
-
-def _write(result: "Result", device: "torch.device", out: Path, name: str, started: float, *others: str) -> None:
-    from dptheory.training import measure
-    from dptheory.training._machine import device_name
-
-    measure.write_json(result, device, out / f"{name}.json")
-    measure.write_figure(result, out / f"{name}.png")
-    files = ", ".join((f"{name}.json", f"{name}.png", *others))
-    seconds = f"{time.perf_counter() - started:.0f} s on {device_name(device)}"
-    line = f"{measure.summary(result)}; {seconds}; written to {out}: {files}"
-    console_for_output().print(line, markup=False, soft_wrap=True)

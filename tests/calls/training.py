@@ -1,4 +1,4 @@
-"""What users of ``training`` call: make_private, mechanisms and their schedules, accountant, samplers, runs, readers, probes."""
+"""What users of ``training`` call: make_private, mechanisms and their schedules, accountant, samplers, runs, readers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -288,7 +288,6 @@ CALLS: Calls = {
             rng=Fresh(lambda: np.random.default_rng(0)),
         ),
     ],
-    "dptheory.training.measure.spread_steps": [call(steps=20, count=5)],
     "dptheory.training.measure.linear_gradient": [dear(images=data.load(name="excerpt", train=False), index=0, seed=0)],
     "dptheory.training.measure.ValidateSettings": [
         call(training=DpSgdSettings(**_SETTINGS), drop_rate=0.5, keep_shares=(0.1, 0.5), subspace_dims=(10, 50), pool=300,

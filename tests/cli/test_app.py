@@ -304,7 +304,6 @@ CALLS = {
     "demo": [],
     "instrument": ["masks"],
     "plan": ["x.py:build", "--public", "x.npz", "--num-examples", "50", "--epsilon", "1", "--delta", "1e-5"],
-    "probe": [],
     "rerun": ["x.jsonl", "run"],
     "run": ["x.toml"],
     "sweep": ["x.toml"],

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -25,12 +24,9 @@ import dptheory.training.studies
 from dptheory.cli import app
 from dptheory.training import _demo_command
 from dptheory.training.measure import (
-    MeasureSettings,
     Moment,
-    ProbeSettings,
     Result,
     ValidateSettings,
-    measure_gradient,
 )
 from dptheory.training.planning import Choice, Range
 from dptheory.training.runs import DpSgdSettings
@@ -58,26 +54,6 @@ USUAL = {"batch_size": 250, "noise_multiplier": 1.0, "max_grad_norm": 1.0, "lear
 CPU = torch.device("cpu")
 
 
-def probed() -> Result:
-    measuring = MeasureSettings((0.5,), draws=3, noise_multiplier=1.0, max_grad_norm=1.0)
-    rng = np.random.default_rng(0)
-    gradient = rng.standard_normal(600).astype(np.float32)
-    fit, rows = measure_gradient(gradient, {"all": slice(0, 600)}, measuring, rng)
-    moments = [
-        Moment(name=f"step {step}", step=step, batch_size=30, rows=rows, fit=fit, gradient=gradient)
-        for step in (3, 4, 5, 6)
-    ]
-    moments.append(Moment(name="step 7", step=7, batch_size=0, rows=(), gradient=gradient))
-    return Result(
-        data="excerpt",
-        train_images=2000,
-        test_images=500,
-        settings=ProbeSettings(TRAINED, measuring),
-        moments=tuple(moments),
-        accuracy=0.5,
-    )
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command takes 42 seconds."""
@@ -91,31 +67,6 @@ def without_options(command: str, monkeypatch: pytest.MonkeyPatch, folder: Path)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(dptheory.training._measure_commands, "_one_thread", lambda name: asked.append(name) or CPU)
     assert call(command)[0] == 0 and Path(f"{command}-results").is_dir() and asked == ["auto"]
-
-
-@pytest.mark.usefixtures("clock")
-def test_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(
-        dptheory.training.measure, "run_probe", lambda *a, **named: asked.append((*a, *named.values())) or probed()
-    )
-    monkeypatch.setattr(dptheory.training.measure, "write_figure", lambda result, path: path.write_bytes(b"picture"))
-    options = ["--record", "1,30", "--keep-shares", "0.2,0.4", "--draws", "7", "--data", "mnist"]
-    out = tmp_path / LONG.strip()
-    code, text = call("probe", *SETTINGS, *options, "--out", str(out))
-    assert code == 0, text
-    assert asked == [("mnist", TRAINED, (1, 30), (0.2, 0.4), 7, CPU)]
-    assert sorted(path.name for path in out.iterdir()) == ["gradients.npz", "probe.json", "probe.png"]
-    assert "step 6: step 6" in text and "step 3: step 3" not in text  # the last that was measured
-    end = text.strip().split("\n")[-1]
-    assert "; test accuracy 50.0% on 500 images; 42 s on cpu; written to " in end
-    assert end.endswith(f"{out}: probe.json, probe.png, gradients.npz")
-    call("probe", *SETTINGS, "--out", str(out))
-    assert asked[1][2] == (0, 10, 20, 29, 39)
-    without_options("probe", monkeypatch, tmp_path)
-    shares = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
-    usual = ("excerpt", DpSgdSettings(steps=120, **USUAL), (0, 30, 60, 89, 119), shares, 100, CPU)
-    assert repr(asked[2]) == repr(usual)  # 2 is not 2.0
 
 
 def validated(broken: bool = False) -> Result:

@@ -469,7 +469,7 @@ def test_a_validation_of_given_images(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_report_of_a_validation() -> None:
-    """What those of probes have not (measure/test_probe.py): bounds, what rows rest on, what is broken, and the summary."""
+    """What that of measure/test_measurements.py has not: bounds, what rows rest on, what is broken, and the summary."""
     moment = Moment(name="end", step=4, batch_size=9, rows=rows(), notes=("a note",))
     moments = (moment, dataclasses.replace(moment, name="start"))
     result = Result(data="excerpt", train_images=120, test_images=60, settings=SETTINGS, moments=moments, accuracy=0.5)

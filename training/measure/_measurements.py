@@ -15,7 +15,7 @@ from dptheory import _validate
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images, load, standardised
 from dptheory.training.engine import generator_noise
-from dptheory.training.measure._probe import excess_kurtosis, ks_distance
+from dptheory.training.measure._gradient import excess_kurtosis, ks_distance
 from dptheory.training.mechanisms import (
     Mechanism,
     RandomSparsification,

@@ -4,7 +4,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory._arrays import ArrayLike
@@ -12,7 +11,7 @@ from dptheory.errors import ArgumentError
 from dptheory.training import _argument_ranges
 from dptheory.training.runs import DpSgdSettings
 
-# --- What a probe and a validation measure
+# --- What a validation measures
 
 
 @dataclass(frozen=True)
@@ -53,19 +52,6 @@ class MeasureSettings:
             noise_multiplier=_argument_ranges.noise_multiplier("noise_multiplier", self.noise_multiplier),
             max_grad_norm=_argument_ranges.clip("max_grad_norm", self.max_grad_norm),
         )
-
-
-@dataclass(frozen=True)
-class ProbeSettings:
-    """How the network of a probe was trained, and what was measured on its gradients.
-
-    Args:
-        training: how to train.
-        measuring: with the noise and the clip of the training.
-    """
-
-    training: DpSgdSettings
-    measuring: MeasureSettings
 
 
 @dataclass(frozen=True)
@@ -303,27 +289,17 @@ class Fit:
     dp_sgd_mse: float
     snr: float | None
 
-    @property
-    def layer_sigma_spread(self) -> float | None:
-        """Largest over smallest sigma of a layer; None where a layer's gradient is all zero."""
-        low, high = min(self.layer_sigmas.values()), max(self.layer_sigmas.values())
-        return high / low if low > 0 else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
     """What was compared at the weights of one step.
 
     Attributes:
-        name: "start", "middle" or "end" of a validation; "step 30", ... of a probe.
+        name: "start", "middle" or "end".
         step: updates made before.
         batch_size: examples in the step's Poisson batch.
-        rows: predictions beside measurements; none for an empty batch.
+        rows: predictions beside measurements.
         notes: what could not be compared, and why.
-        fit: of a probe: Assumption 1 fitted to the batch's gradient; None for an empty batch.
-        gradient: of a probe: the clipped sum, shape (d,), float32.
-
-    Source: GIP, Algorithm 2, line 8 (gip.alg2), for the gradient.
     """
 
     name: str
@@ -331,13 +307,11 @@ class Moment:
     batch_size: int
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    fit: Fit | None = None
-    gradient: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a probe or a validation found.
+    """What a validation found.
 
     Attributes:
         data: the image set.
@@ -368,7 +342,7 @@ class Result:
     data: str
     train_images: int
     test_images: int
-    settings: ProbeSettings | ValidateSettings
+    settings: ValidateSettings
     moments: tuple[Moment, ...]
     accuracy: float
 

@@ -10,11 +10,12 @@ import torch
 from dptheory import _validate, embedding, freezing, gradients, sparsification
 from dptheory._arrays import Array
 from dptheory._progress import spoken_bar
+from dptheory.errors import ArgumentError
 from dptheory.training._streams import simulation
-from dptheory.training.data import Images, load
+from dptheory.training.data import NAMES, Images, load
 from dptheory.training.engine import generator_noise
+from dptheory.training.measure._gradient import measure_gradient
 from dptheory.training.measure._linear_attack import attack_errors, constraint_vector
-from dptheory.training.measure._probe import DATA, check_shape, measure_gradient
 from dptheory.training.measure._rows import NONE, Labels, MeasureSettings, Moment, Result, Row, ValidateSettings
 from dptheory.training.measure._snapshot import Snapshot, prepare, snapshots
 from dptheory.training.mechanisms import (
@@ -35,7 +36,10 @@ from dptheory.training.mechanisms import (
     power_iteration,
     sample_norms,
 )
+from dptheory.training.networks import IMAGE_SHAPE
 from dptheory.training.runs import accuracy
+
+DATA = tuple(name for name in NAMES if name != "cifar-10")  # the network takes 1 x 28 x 28 images
 
 
 def validate(data: str, settings: ValidateSettings, device: torch.device) -> Result:
@@ -71,7 +75,8 @@ def validate_images(train: Images, test: Images, settings: ValidateSettings, dev
         ValueError: images of another shape than 1 x 28 x 28, or too few for the settings.
     """
     for images in (train, test):
-        check_shape(images)
+        if tuple(images.pixels.shape[1:]) != IMAGE_SHAPE:
+            raise ArgumentError("images", f"have the shape {IMAGE_SHAPE}", tuple(images.pixels.shape[1:]))
     trainer = prepare(train, test.pixels, settings, device)
     with spoken_bar() as progress:
         training = progress.add_task("training", total=settings.training.steps)
@@ -372,7 +377,7 @@ CONSTANT = "rf.ranked: Gaussian entries, the same signal in the next step"
 
 
 def pruning_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.Generator) -> list[Row]:
-    """Pruning error of the clipped sum of the step's batch, random-k and top-k, by :func:`measure_gradient`."""
+    """All that :func:`measure_gradient` compares on the clipped sum of the step's batch."""
     gradient = clipped_sum([snapshot.batch], settings.clip_norm).total[0].numpy()
     measuring = MeasureSettings(
         settings.keep_shares,
@@ -380,8 +385,7 @@ def pruning_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.
         noise_multiplier=settings.training.noise_multiplier,
         max_grad_norm=settings.clip_norm,
     )
-    _, rows = measure_gradient(gradient, snapshot.layers, measuring, rng)
-    return [row for row in rows if row.quantity in ("random_k_mse", "top_k_mse")]
+    return list(measure_gradient(gradient, snapshot.layers, measuring, rng)[1])
 
 
 def ranking_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:

@@ -20,7 +20,7 @@ from dptheory.training.runs._checkpoint import (
 )
 from dptheory.training.runs._config import OptimizerConfig, RunConfig, from_dict, read_config
 from dptheory.training.runs._own import own_network, own_records
-from dptheory.training.runs._plain_dp_sgd import DpSgdSettings, Step, accuracy, dp_sgd, pick_device, sampling_rate
+from dptheory.training.runs._plain_dp_sgd import DpSgdSettings, accuracy, pick_device, sampling_rate
 from dptheory.training.runs._prepare import Run, build_model, build_optimizer, images_of, prepare
 from dptheory.training.runs._train import one_step, pooled_channels_last, train
 
@@ -38,12 +38,10 @@ __all__ = [
     "OptimizerConfig",
     "Run",
     "RunConfig",
-    "Step",
     "accuracy",
     "build_mechanism",
     "build_model",
     "build_optimizer",
-    "dp_sgd",
     "from_dict",
     "images_of",
     "metrics",

@@ -1,15 +1,10 @@
-"""DP-SGD on Opacus, one step at a time."""
+"""What determines a plain run of DP-SGD, the accuracy of its network, and the device it runs on."""
 
-import itertools
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from opacus import PrivacyEngine
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
@@ -63,24 +58,6 @@ class DpSgdSettings:
         return int(np.random.SeedSequence((self.seed, purpose)).generate_state(1, np.uint64)[0])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One update that was made.
-
-    Attributes:
-        index: of the update, 0, 1, ...
-        batch_size: examples in its Poisson batch.
-        gradient: the clipped batch gradient before the noise, the SUM over the batch, at the weights before the update, shape
-            (d,), in the order of model.parameters(); of an empty batch the zero vector.
-
-    Source: GIP, Algorithm 2, line 8 (gip.alg2).
-    """
-
-    index: int
-    batch_size: int
-    gradient: torch.Tensor
-
-
 def sampling_rate(*, batch_size: int, train_size: int) -> float:
     """The Poisson sampling rate that Opacus takes for an expected batch size: 1 / ceil(train_size / batch_size).
 
@@ -99,73 +76,6 @@ def sampling_rate(*, batch_size: int, train_size: int) -> float:
     train_size = _argument_ranges.count("train_size", train_size)
     batch_size = _validate.integer("batch_size", batch_size, 1, train_size)
     return 1.0 / -(-train_size // batch_size)
-
-
-def dp_sgd(model: nn.Module, images: Images, settings: DpSgdSettings, device: torch.device) -> Iterator[Step]:
-    """Train ``model`` in place with DP-SGD under Poisson sampling, yielding after each update.
-
-    Bit for bit the same on every run of one CPU. The random numbers come from an ordinary generator: good for
-    measuring, not for releasing a model trained on private data.
-
-    Args:
-        model: takes the images, returns class scores; moved to ``device``.
-        images: the training images.
-        settings: see :class:`DpSgdSettings`.
-        device: where to train.
-
-    Returns:
-        An iterator over the updates; the model is trained as far as it is advanced.
-
-    Raises:
-        ValueError: batch_size is above the number of images.
-
-    Source: GIP, Algorithm 2 without its line 9 (gip.alg2).
-
-    Example: two steps of a linear probe on the excerpt, each with its gradient.
-        >>> import torch
-        >>> from dptheory.training.data import load
-        >>> from dptheory.training.networks import linear_probe
-        >>> from dptheory.training.runs import DpSgdSettings, dp_sgd
-        >>> settings = DpSgdSettings(
-        ...     steps=2, batch_size=50, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=0.1, seed=0)
-        >>> steps = dp_sgd(linear_probe(0, features=784), load(name="excerpt", train=False), settings, torch.device("cpu"))
-        >>> [(step.index, tuple(step.gradient.shape)) for step in steps]
-        [(0, (7850,)), (1, (7850,))]
-    """
-    sampling_rate(batch_size=settings.batch_size, train_size=len(images))
-    return _steps(model.to(device).train(), images, settings, device)
-
-
-def _steps(model: nn.Module, images: Images, settings: DpSgdSettings, device: torch.device) -> Iterator[Step]:
-    loader = DataLoader(
-        TensorDataset(images.pixels, images.labels),
-        batch_size=settings.batch_size,
-        generator=torch.Generator().manual_seed(settings.stream(1)),
-    )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Secure RNG turned off")
-        engine = PrivacyEngine(accountant="rdp")
-    private, optimizer, batches = engine.make_private(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=settings.learning_rate),
-        data_loader=loader,
-        noise_multiplier=settings.noise_multiplier,
-        max_grad_norm=settings.max_grad_norm,
-        noise_generator=torch.Generator(device).manual_seed(settings.stream(2)),
-    )
-    endless = itertools.chain.from_iterable(itertools.repeat(batches))
-    try:
-        for index, (pixels, labels) in enumerate(itertools.islice(endless, settings.steps)):
-            optimizer.zero_grad()
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Full backward hook is firing")
-                nn.functional.cross_entropy(private(pixels.to(device)), labels.to(device)).backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            # Opacus leaves the clipped sum in summed_grad and puts the noise into grad
-            clipped_sum = torch.cat([p.summed_grad.flatten() for p in optimizer.params])
-            yield Step(index=index, batch_size=len(labels), gradient=clipped_sum)
-    finally:
-        private.cleanup()  # also when the caller stops early: the model gets its hooks off
 
 
 @torch.no_grad()

@@ -110,7 +110,6 @@ def test_fit() -> None:
     assert fit.grad_norm == pytest.approx(100.0)
     assert fit.zero_share == (DIM - 4000) / DIM
     assert fit.layer_sigmas == pytest.approx({"first": 2.0, "second": np.sqrt(2000 / (DIM - 2000))})
-    assert fit.layer_sigma_spread == pytest.approx(2.0 / np.sqrt(2000 / (DIM - 2000)))
     assert fit.zero_update_mse == pytest.approx(10_000)
     assert fit.dp_sgd_mse == pytest.approx(DIM)
     assert fit.snr == pytest.approx(10_000 / DIM)
@@ -760,7 +759,6 @@ def test_every_row() -> None:
     )
     sizes = [float(np.sqrt(np.mean(part**2))) for part in (G[:300], G[300:])]
     assert list(fit.layer_sigmas.values()) == pytest.approx(sizes)
-    assert fit.layer_sigma_spread == pytest.approx(max(sizes) / min(sizes))
 
 
 def of_one_layer(g: Any, *shares: float, draws: int = 2) -> Measured:
@@ -820,18 +818,3 @@ def test_ratios_of_rows() -> None:
         found = dataclasses.replace(row, standard_error=error).standard_errors_off
         assert found is None if off is None else found == pytest.approx(off)
     assert dataclasses.replace(row, standard_error=3.2e-12, measured=-3.0).standard_errors_off is not None
-
-
-def test_the_spread_of_layers() -> None:
-    fit = Fit(
-        dim=3,
-        grad_norm=1.0,
-        sigma_g=1.0,
-        layer_sigmas={"a": 0.5, "b": 4.0, "c": 1.0},
-        zero_share=0.0,
-        zero_update_mse=1.0,
-        dp_sgd_mse=1.0,
-        snr=None,
-    )
-    assert fit.layer_sigma_spread == 8.0
-    assert dataclasses.replace(fit, layer_sigmas={"a": 0.0, "b": 1.0}).layer_sigma_spread is None

@@ -385,16 +385,20 @@ def test_pruning() -> None:
     gradient = clipped(SNAPSHOT.batch.double().numpy(), CLIP).sum(0)
     wanted = MeasureSettings((0.05, 0.3), draws=21, noise_multiplier=SIGMA, max_grad_norm=CLIP)
     _, every = measure_gradient(gradient.astype(np.float32), LAYERS, wanted, np.random.default_rng(2))
-    claims = {"random_k_mse": "gip.mse_r", "top_k_mse": "gip.mse_t0, gip.assumption1"}
+    gaussian = "gip.assumption1: Gaussian entries"
+    claims = {"random_k_mse": "gip.mse_r", "top_k_mse": "gip.mse_t0, gip.assumption1", "noise_mse": "gip.noise_ratio"}
+    places = {"noise_mse": "", "cosine_dp_sgd": "", "ks_distance": "", "excess_kurtosis": ""}
     expected: list[Expected] = []
     for row in every:
-        if row.quantity in claims:
-            numbers = (row.predicted, row.measured, row.standard_error)
-            said = "gip.assumption1: Gaussian entries" if row.quantity == "top_k_mse" else "none"
-            keep = {1: "keep 0.05", 7: "keep 0.3"}[row.keep]
-            expected.append(("pruning", row.quantity, keep, claims[row.quantity], *numbers, said, "equal"))
+        numbers = (row.predicted, row.measured, row.standard_error)
+        group = {"cosine": "cosines", "ks_dis": "entries", "excess": "entries"}.get(row.quantity[:6], "pruning")
+        claim = claims.get(row.quantity, {"cosines": "gip.criterion", "entries": "gip.assumption1"}.get(group, ""))
+        keep = places.get(row.quantity, {1: "keep 0.05", 7: "keep 0.3"}.get(row.keep or 0, ""))
+        expected.append((group, row.quantity, keep, claim, *numbers, row.assumption, "equal"))
     same(_validation.pruning_rows(SNAPSHOT, SETTINGS, np.random.default_rng(2)), expected)
-    assert {row[7] for row in expected} == {"none", "gip.assumption1: Gaussian entries"}
+    assert {row.assumption for row in every} == {"none", gaussian}
+    assert {row.assumption for row in every if row.quantity in ("top_k_mse", "ks_distance")} == {gaussian}
+    assert {row.assumption for row in every if row.quantity in ("random_k_mse", "cosine_dp_sgd")} == {"none"}
 
 
 def test_ranking() -> None:

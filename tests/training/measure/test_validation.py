@@ -15,6 +15,7 @@ from dptheory import embedding, freezing, gradients, pruning, sparsification
 from dptheory.cli import app
 from dptheory.training._streams import simulation
 from dptheory.training.data import Images, load
+from dptheory.training.engine._optimizer import exact_products
 from dptheory.training.measure import (
     Result,
     Row,
@@ -26,7 +27,7 @@ from dptheory.training.measure import (
     to_dict,
     validate_images,
 )
-from dptheory.training.measure._rows import NONE
+from dptheory.training.measure._rows import GAUSSIAN, NONE
 from dptheory.training.runs import DpSgdSettings
 from tests.refused import refused
 
@@ -56,7 +57,9 @@ GROUPS = {
         "exact kappa, upper bound",
         "exact kappa, larger clip",
     },
-    "pruning": {"random_k_mse", "top_k_mse"},
+    "pruning": {"random_k_mse", "top_k_mse", "grouped_top_k_mse", "noise_mse"},
+    "cosines": {"cosine_dp_sgd", "cosine_top_k", "cosine_random_k"},
+    "entries": {"ks_distance", "excess_kurtosis"},
     "ranking": {"captured_energy", "captured_energy_next"},
     "angles": {"cos gamma_BP", "gamma_BP", "cos gamma", "gamma"},
     "freezing": {"mean clipped norm", "norm growth", "|signal| after / before", "gamma_B", "signal-to-noise"},
@@ -104,6 +107,8 @@ def test_real_gradients_are_not_gaussian(result: Result) -> None:
     top = [row for row in rows if row.quantity == "top_k_mse"]
     assert all(row.ratio is not None and row.ratio < 0.95 and not row.within for row in top)
     assert all(row.assumption.startswith("gip.assumption1") for row in top)
+    entries = [row for row in rows if row.group == "entries"]
+    assert entries and all(row.assumption == GAUSSIAN and not row.within for row in entries)
     found = [row for row in rows if row.quantity == "error, GEP's basis"]
     assert all(row.ratio is not None and row.ratio < 0.95 for row in found)
 
@@ -169,6 +174,8 @@ KAPPA = torch_seeded(lambda *given: _validation.kappa_rows(*given)[0])
         (gradients, "clipped_gradient_mse", more_noise, torch_seeded(_validation.mse_rows), "noise_energy"),
         (sparsification, "kappa", field("value", factor=1.2), KAPPA, "kappa"),
         (pruning, "random_k_mse", times(1.05), numpy_seeded(_validation.pruning_rows), "random_k_mse"),
+        (pruning, "noise_mse", times(1.05), numpy_seeded(_validation.pruning_rows), "noise_mse"),
+        (pruning, "pruned_cosine", times(1.1), numpy_seeded(_validation.pruning_rows), "cosine_dp_sgd"),
         (gradients.DistortionAngle, "expected_cos", times(1.4), ANGLES, "cos gamma_BP"),
         (gradients.DistortionAngle, "mean", times(0.98), ANGLES, "gamma_BP"),
         (gradients, "batch_expected_cos", times(1.6), ANGLES, "cos gamma"),
@@ -242,6 +249,44 @@ def test_command_writes_its_files(tmp_path: Path, result: Result, monkeypatch: p
     assert {"torch", "opacus", "dptheory"} <= set(found["versions"])
     assert {row["moment"] for row in found["rows"]} == {"start", "middle", "end"}
     assert len(found["rows"]) == sum(len(moment.rows) for moment in result.moments)
+
+
+@pytest.mark.parametrize("clip", [0.05, 0.7, 1000.0])
+def test_a_step_gives_the_sum_of_the_gradients_clipped_by_hand(clip: float) -> None:
+    """At sampling rate 1 every image is drawn, so that the batch is known; with next to no noise the weights move by it over B."""
+    training = dataclasses.replace(TINY.training, batch_size=12, max_grad_norm=clip, noise_multiplier=1e-6)
+    chosen = dataclasses.replace(TINY, training=training, pool=12)
+    trainer, by_hand = prepare(part(True, 12), part(False, 60).pixels, chosen, CPU), torch.zeros(26_010)
+    for pixels, label in zip(trainer.images.pixels, trainer.images.labels, strict=True):
+        trainer.plain.zero_grad()
+        torch.nn.functional.cross_entropy(trainer.plain(pixels[None]), label[None]).backward()
+        gradient = torch.cat([p.grad.flatten() for p in trainer.plain.parameters()])  # type: ignore[union-attr]
+        by_hand += gradient / max(1.0, float(gradient.norm()) / clip)
+    before = torch.cat([p.detach().flatten().clone() for p in trainer.plain.parameters()])
+    torch.testing.assert_close(trainer.step(0), by_hand, rtol=1e-4, atol=1e-6)
+    trainer.synchronize()
+    moved = before - torch.cat([p.detach().flatten() for p in trainer.plain.parameters()])
+    torch.testing.assert_close(moved, 2.0 * by_hand / 12, rtol=1e-3, atol=1e-5 * max(1.0, clip))
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_first_gradient_on_cuda_is_that_on_the_cpu() -> None:
+    with exact_products():  # torch's convolutions on a GPU round factors to 11 bits otherwise
+        here, there = (
+            prepare(part(True, 300), part(False, 60).pixels, TINY, torch.device(name)).step(0)
+            for name in ("cpu", "cuda")
+        )
+    torch.testing.assert_close(there, here, rtol=1e-2, atol=1e-4)
+
+
+def test_an_empty_batch_gives_a_sum_of_zero_and_training_goes_on() -> None:
+    training = dataclasses.replace(TINY.training, batch_size=1, steps=24)
+    trainer = prepare(part(True, 60), part(False, 60).pixels, dataclasses.replace(TINY, training=training), CPU)
+    sums = [trainer.step(index) for index in range(24)]
+    empty = [index for index in range(24) if not len(trainer.batches.batch(index))]
+    assert 0 < len(empty) < 24 and [index for index in range(24) if not sums[index].any()] == empty
+    assert all(torch.isfinite(p).all() for p in trainer.private.parameters())
 
 
 def test_empty_batch_is_said() -> None:

@@ -1,17 +1,14 @@
-"""Probes."""
+"""What instruments measure, kind by kind, and what a validation writes and prints."""
 
 import dataclasses
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from rich.progress import Progress
 from rich.table import Table
 from typer.testing import CliRunner
 
@@ -19,176 +16,44 @@ from dptheory import gradients
 from dptheory.cli import app
 from dptheory.sparsification import captured_energy
 from dptheory.training import mechanisms
-from dptheory.training.data import Images, data_folder
+from dptheory.training.data import Images, data_folder, load
 from dptheory.training.measure import (
     GAUSSIAN,
-    Fit,
     MeasureSettings,
     Moment,
-    ProbeSettings,
     Result,
+    ValidateSettings,
     _measurements,
-    _probe,
-    fit_table,
+    measure_gradient,
+    prepare,
     row_table,
-    run_probe,
     to_dict,
-    write_gradients,
     write_json,
 )
 from dptheory.training.measure._measurements import View
-from dptheory.training.networks import layer_slices, small_tanh_cnn
+from dptheory.training.mechanisms import clipped_sum
+from dptheory.training.networks import layer_slices
 from dptheory.training.runs import DpSgdSettings
 from tests.refused import refused
 from tests.training.made_rows import row as made_row
 from tests.training.measure.looked_at import invented, run_after, view_of
-from tests.training.tiny import TEST, TRAIN, tiny_load
+from tests.training.tiny import tiny_load
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 
-# --- The probe from the command line to its files ---
+# --- The command from its options to its files ---
 
 
-TINY = ["--steps", "3", "--record", "0,2", "--batch-size", "40", "--keep-shares", "0.01,0.5", "--draws", "4"]
 CPU = torch.device("cpu")
 
 
-def call(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["probe", *arguments])
-    return result.exit_code, result.output
-
-
-def test_probe_on_the_excerpt_writes_its_files(tmp_path: Path) -> None:
-    code, text = call(*TINY, "--device", "cpu", "--out", str(tmp_path / "new"))
-    assert code == 0, text
-    assert "test accuracy" in text
-    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["gradients.npz", "probe.json", "probe.png"]
-
-    def no_constant(name: str) -> None:
-        raise AssertionError(f"{name} in the JSON file")
-
-    found = json.loads((tmp_path / "new" / "probe.json").read_text(), parse_constant=no_constant)
-    assert found["settings"]["training"]["seed"] == 0
-    assert found["device"] == "cpu"
-    assert found["sampling_rate"] == 0.02
-    assert {"torch", "opacus", "dptheory"} <= set(found["versions"])
-    assert [r["step"] for r in found["moments"]] == [0, 2]
-    assert {row["step"] for row in found["rows"]} == {0, 2}
-    assert {row["keep"] for row in found["rows"] if row["quantity"] == "top_k_mse"} == {260, 13005}
-    with np.load(tmp_path / "new" / "gradients.npz") as vectors:
-        assert sorted(vectors) == ["step_0", "step_2"]
-        assert vectors["step_0"].shape == (26_010,)
-        assert vectors["step_0"].dtype == np.float32
-        norm = float(np.linalg.norm(vectors["step_0"].astype(float)))
-    assert found["moments"][0]["fit"]["grad_norm"] == pytest.approx(norm)
-    assert found["moments"][0]["batch_size"] >= norm  # each clipped to norm 1
-    assert (tmp_path / "new" / "probe.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_same_seed_same_numbers() -> None:
-    settings = DpSgdSettings(steps=2, batch_size=40, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=7)
-    first, second = (
-        to_dict(run_probe(data="excerpt", training=settings, record=(1,), keep_shares=(0.1,), draws=3, device=CPU), CPU)
-        for _ in range(2)
-    )
-    assert first == second
-
-
-def test_empty_batches_are_reported_not_measured(tmp_path: Path) -> None:
-    arguments = ["--steps", "12", "--record", ",".join(map(str, range(12))), "--batch-size", "1", "--draws", "2"]
-    code, text = call(*arguments, "--keep-shares", "0.1", "--device", "cpu", "--out", str(tmp_path))
-    assert code == 0, text
-    records = json.loads((tmp_path / "probe.json").read_text())["moments"]
-    assert {r["fit"] is None for r in records if r["batch_size"] == 0} == {True}
-    assert {r["fit"] is None for r in records if r["batch_size"] > 0} == {False}
-
-
-def test_who_hands_what_to_whom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The weights from the seed's stream 0, the measuring from stream 3; every image set and number where it belongs."""
-    settings = DpSgdSettings(steps=5, batch_size=30, noise_multiplier=1.5, max_grad_norm=0.7, learning_rate=2.0, seed=7)
-    asked: dict[str, Any] = {}
-    gradients = {index: torch.full((26_010,), float(index)) for index in range(5)}
-
-    def dp_sgd(model: torch.nn.Module, images: Images, training: DpSgdSettings, device: torch.device) -> Iterator[Any]:
-        asked.update(model=model, images=images, training=training, device=device)
-        for index in range(5):
-            yield SimpleNamespace(index=index, batch_size=0 if index == 3 else 10 + index, gradient=gradients[index])
-
-    def measure(gradient: np.ndarray, slices: dict[str, slice], measuring: MeasureSettings, rng: Any) -> Any:
-        asked.setdefault("measured", []).append((float(gradient[0]), rng.bit_generator.seed_seq.entropy))
-        assert slices == layer_slices(small_tanh_cnn(0))
-        assert measuring == MeasureSettings((0.5, 0.1), draws=6, noise_multiplier=1.5, max_grad_norm=0.7)
-        return f"fit of {gradient[0]:g}", (f"measured {gradient[0]:g}",)
-
-    monkeypatch.setattr(_probe, "load", tiny_load)
-    monkeypatch.setattr(_probe, "dp_sgd", dp_sgd)
-    monkeypatch.setattr(_probe, "measure_gradient", measure)
-    monkeypatch.setattr(_probe, "accuracy", lambda model, test, device: (model, len(test), device))
-    found = run_probe(data="mnist", training=settings, record=[1, 3, 4, 4], keep_shares=(0.5, 0.1), draws=6, device=CPU)
-    empty = ("empty Poisson batch: nothing to compare",)
-    assert [(m.name, m.step, m.batch_size, m.fit, m.rows, m.notes) for m in found.moments] == [
-        ("step 1", 1, 11, "fit of 1", ("measured 1",), ()),
-        ("step 3", 3, 0, None, (), empty),
-        ("step 4", 4, 14, "fit of 4", ("measured 4",), ()),
-    ]
-    assert all((m.gradient == m.step).all() for m in found.moments)
-    assert asked["measured"] == [(1.0, settings.stream(3)), (4.0, settings.stream(3))]
-    assert len(asked["images"]) == TRAIN and (asked["training"], asked["device"]) == (settings, CPU)
-    wanted = small_tanh_cnn(settings.stream(0)).state_dict()
-    assert all(torch.equal(value, wanted[name]) for name, value in asked["model"].state_dict().items())
-    assert (found.data, found.train_images, found.test_images) == ("mnist", TRAIN, TEST)
-    measured = MeasureSettings((0.5, 0.1), draws=6, noise_multiplier=1.5, max_grad_norm=0.7)
-    assert found.accuracy == (asked["model"], TEST, CPU) and found.settings == ProbeSettings(settings, measured)
-    for record in ([-1], [5], []):
-        with refused("record", "0..4"):
-            run_probe(data="mnist", training=settings, record=record, keep_shares=(0.5,), draws=6, device=CPU)
-    wide = Images("wide", torch.zeros(30, 1, 28, 27), torch.zeros(30))
-    monkeypatch.setattr(_probe, "load", lambda name, *, train: wide)
-    with refused("images", "1", "28", "27"):
-        run_probe(data="mnist", training=settings, record=[1], keep_shares=(0.5,), draws=6, device=CPU)
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_progress_is_for_terminals_and_never_in_the_output(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[Any] = []
-
-    class Noted(Progress):
-        def __init__(self, *, console: Any, transient: bool, disable: bool) -> None:
-            super().__init__(console=console, disable=True)
-            shown.append((self, console.stderr, disable))
-
-    monkeypatch.setattr("rich.progress.Progress", Noted)
-    monkeypatch.setattr(_probe, "dp_sgd", lambda *a: iter(()))
-    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal, write=len, flush=lambda: None))
-    assert (
-        _probe._train(
-            torch.nn.Linear(1, 1),
-            tiny_load("mnist", train=True),
-            DpSgdSettings(steps=5, batch_size=3, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=1.0, seed=0),
-            {1},
-            CPU,
-        )
-        == []
-    )
-    ((bar, *how),) = shown
-    assert how == [True, not terminal]
-    assert [(task.description, task.total) for task in bar.tasks] == [("training", 5)]
-
-
 SETS = ("'excerpt'", "'fashion-mnist'", "'mnist'", "'cifar-10'")
-SMALL = ["probe", *TINY]
 
 
 @pytest.mark.parametrize(
     ("words", "name", "shown"),
     [
-        ([*SMALL, "--data", "cifar-10"], "data", SETS),
-        ([*SMALL, "--record", "3"], "record", ("0..2", "3")),
-        ([*SMALL, "--record", "a"], "record", ("'a'",)),
-        ([*SMALL, "--batch-size", "2001"], "batch_size", ("1..2000", "2001")),
-        ([*SMALL, "--keep-shares", "0.1;2"], "keep_shares", ()),
-        ([*SMALL, "--keep-shares", "1e-9"], "keep_shares", ("26010",)),
-        ([*SMALL, "--device", "tpu"], "device", ()),
+        (["validate", "--keep-shares", "0.1;2"], "keep_shares", ()),
         (["validate", "--data", "cifar-10"], "data", SETS),
         (["validate", "--steps", "12"], "steps", ("3", "13", "12")),
         (["validate", "--batch-size", "2001"], "batch_size", ("1..2000", "2001")),
@@ -214,30 +79,31 @@ def test_missing_data_ends_in_advice(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"):
         (tmp_path / "fashion-mnist" / name).touch()
     monkeypatch.setenv("DPTHEORY_DATA", str(tmp_path))
-    code, text = call(*TINY, "--data", "fashion-mnist", "--out", str(tmp_path / "new"))
-    assert code == 2
-    assert "train-images-idx3-ubyte: 7 bytes; expected 47,040,016 bytes" in text
+    result = CliRunner().invoke(app, ["validate", "--data", "fashion-mnist", "--out", str(tmp_path / "new")])
+    assert result.exit_code == 2
+    assert "train-images-idx3-ubyte: 7 bytes; expected 47,040,016 bytes" in result.output
 
 
-@pytest.mark.parametrize("command", ["probe", "validate"])
-def test_help_shows_an_example(command: str) -> None:
-    assert f"dptheory {command} --data excerpt" in CliRunner().invoke(app, [command, "--help"]).output
+def test_help_shows_an_example() -> None:
+    assert "dptheory validate --data excerpt" in CliRunner().invoke(app, ["validate", "--help"]).output
 
 
 def test_top_k_prediction_is_rejected_on_the_published_fashion_mnist() -> None:
-    """Assumption 1 does not hold on real gradients, and the probe sees it; what needs no assumption holds."""
+    """Assumption 1 does not hold on real gradients, and its rows see it; what needs no assumption holds."""
     if not (data_folder() / "fashion-mnist" / "train-images-idx3-ubyte").is_file():
         pytest.skip(f"needs the published FashionMNIST files in {data_folder() / 'fashion-mnist'}")
-    settings = DpSgdSettings(
-        steps=2, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0
+    training = DpSgdSettings(
+        steps=20, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0
     )
-    result = run_probe(
-        data="fashion-mnist", training=settings, record=(1,), keep_shares=(0.01, 0.1), draws=50, device=CPU
-    )
-    assert result.train_images == 60_000
-    (moment,) = result.moments
-    assert moment.fit is not None
-    for row in moment.rows:
+    settings = ValidateSettings(training, keep_shares=(0.01, 0.1))
+    images = load(name="fashion-mnist", train=True)
+    assert len(images) == 60_000
+    trainer = prepare(images, load(name="fashion-mnist", train=False).pixels, settings, CPU)
+    trainer.step(0)
+    gradient = clipped_sum([trainer.batch_gradients(trainer.batches.batch(1))], 1.0).total[0].numpy()
+    measuring = MeasureSettings((0.01, 0.1), draws=50, noise_multiplier=1.0, max_grad_norm=1.0)
+    _, rows = measure_gradient(gradient, layer_slices(trainer.plain), measuring, np.random.default_rng(3))
+    for row in rows:
         off = row.standard_errors_off
         assert off is not None
         if row.quantity == "top_k_mse":
@@ -246,19 +112,8 @@ def test_top_k_prediction_is_rejected_on_the_published_fashion_mnist() -> None:
             assert math.fabs(off) < 5
 
 
-# --- What the probe writes and prints, on a made-up result whose every number is known ---
+# --- What a validation writes and prints, on a made-up result whose every number is known ---
 
-
-FIT = Fit(
-    dim=4,
-    grad_norm=2.5,
-    sigma_g=1.25,
-    layer_sigmas={"a": 0.5, "b": 4.0},
-    zero_share=0.25,
-    zero_update_mse=6.25,
-    dp_sgd_mse=25.0,
-    snr=0.0625,
-)
 
 ENTRIES = {"group": "entries", "claims": "gip.assumption1", "keep": 4, "assumption": GAUSSIAN}
 TOP_K = {"group": "pruning", "claims": "gip.mse_t0", "keep": 1, "assumption": GAUSSIAN}
@@ -273,25 +128,21 @@ ROWS = (
     made_row(0.5, 0.5, quantity="cosine_dp_sgd", **COSINES),
 )
 
-GRADIENT = np.array([1.5, -2.0, 0.0, 0.25], np.float32)
-
 
 def result(**changes: Any) -> Result:
-    quiet = dataclasses.replace(FIT, snr=None, layer_sigmas={"a": 0.0, "b": 1.0})
     moments = (
-        Moment(name="step 0", step=0, batch_size=7, rows=ROWS, fit=FIT, gradient=GRADIENT),
-        Moment(name="step 3", step=3, batch_size=0, rows=(), notes=("empty",), gradient=np.zeros(4, np.float32)),
-        Moment(name="step 9", step=9, batch_size=11, rows=ROWS, fit=quiet, gradient=2 * GRADIENT),
+        Moment(name="start", step=0, batch_size=7, rows=ROWS),
+        Moment(name="middle", step=3, batch_size=2, rows=(), notes=("empty",)),
+        Moment(name="end", step=9, batch_size=11, rows=ROWS),
     )
     training = DpSgdSettings(
-        steps=10, batch_size=8, noise_multiplier=1.0, max_grad_norm=1.25, learning_rate=2.0, seed=6
+        steps=20, batch_size=8, noise_multiplier=1.0, max_grad_norm=1.25, learning_rate=2.0, seed=6
     )
-    measuring = MeasureSettings((0.125, 0.5), draws=4, noise_multiplier=1.0, max_grad_norm=1.25)
     made = Result(
         data="mnist",
         train_images=2000,
         test_images=500,
-        settings=ProbeSettings(training, measuring),
+        settings=ValidateSettings(training, keep_shares=(0.125, 0.5), draws=40),
         moments=moments,
         accuracy=0.75,
     )
@@ -306,69 +157,41 @@ def test_the_file_names_the_build_of_torch(build: str, monkeypatch: pytest.Monke
 
 
 def test_the_file_holds_every_number(tmp_path: Path) -> None:
-    write_json(result(), CPU, tmp_path / "probe.json")
-    text = (tmp_path / "probe.json").read_text()
+    write_json(result(), CPU, tmp_path / "validate.json")
+    text = (tmp_path / "validate.json").read_text()
     found = json.loads(text)
     assert text.startswith('{\n "data"') and text.endswith("}\n")
     assert [found[name] for name in ("data", "train_images", "test_images", "device", "test_accuracy")] == [
         "mnist", 2000, 500, "cpu", 0.75,
     ]  # fmt: skip
     assert (found["sampling_rate"], found["expected_batch_size"]) == (0.004, 8.0)
-    measuring = found["settings"]["measuring"]
     assert found["settings"]["training"] == dataclasses.asdict(result().settings.training)
-    assert measuring["keep_shares"] == [0.125, 0.5] and measuring["draws"] == 4
+    assert found["settings"]["keep_shares"] == [0.125, 0.5] and found["settings"]["draws"] == 40
     assert torch.__version__ == found["versions"]["torch"]
-    first, empty, last = found["moments"]
-    fit = dataclasses.asdict(FIT) | {"layer_sigma_spread": 8.0}
-    assert first == {"moment": "step 0", "step": 0, "batch_size": 7, "notes": [], "fit": fit}
-    assert empty == {"moment": "step 3", "step": 3, "batch_size": 0, "notes": ["empty"], "fit": None}
-    assert last["fit"]["layer_sigma_spread"] is None and last["fit"]["snr"] is None
+    first, empty, _ = found["moments"]
+    assert first == {"moment": "start", "step": 0, "batch_size": 7, "notes": []}
+    assert empty == {"moment": "middle", "step": 3, "batch_size": 2, "notes": ["empty"]}
     assert [row["step"] for row in found["rows"]] == [0] * 5 + [9] * 5
     derived = {"ratio": 0.75, "standard_errors_off": -4.0, "within": True}
-    assert found["rows"][3] == {"moment": "step 0", "step": 0} | derived | dataclasses.asdict(ROWS[3])
+    assert found["rows"][3] == {"moment": "start", "step": 0} | derived | dataclasses.asdict(ROWS[3])
     assert found["rows"][4]["standard_errors_off"] is None and found["rows"][2]["ratio"] is None
     assert found == json.loads(json.dumps(to_dict(result(), CPU)))
 
 
 def test_a_file_without_nan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        write_json(result(accuracy=math.nan), CPU, tmp_path / "probe.json")
+        write_json(result(accuracy=math.nan), CPU, tmp_path / "validate.json")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_vectors_by_their_steps(tmp_path: Path) -> None:
-    write_gradients(result(), tmp_path / "gradients.npz")
-    with np.load(tmp_path / "gradients.npz") as found:
-        assert sorted(found) == ["step_0", "step_3", "step_9"]
-        np.testing.assert_array_equal(found["step_9"], [3.0, -4.0, 0.0, 0.5])
-        assert found["step_0"].dtype == np.float32
 
 
 def cells(table: Table) -> dict[str, list[str]]:
     return {str(column.header): [str(cell) for cell in column.cells] for column in table.columns}
 
 
-def test_the_table_of_the_fits() -> None:
-    table = fit_table(result())
-    assert cells(table) == {
-        "step": ["0", "3", "9"],
-        "batch": ["7", "0", "11"],
-        "sigma_g": ["1.2500", "empty batch", "1.2500"],
-        "|g|": ["2.50", "", "2.50"],
-        "KS": ["0.346", "", "0.346"],
-        "kurtosis": ["12.3", "", "12.3"],
-        "zeros": ["25.0%", "", "25.0%"],
-        "layers": ["1 : 8", "", "-"],
-        "s/n": ["0.062", "", "no noise"],
-    }
-    assert {column.justify for column in table.columns} == {"right"}
-    assert (table.title_justify, table.caption_justify) == ("left", "left")
-
-
 def test_the_table_of_the_rows() -> None:
     first, empty, _ = result().moments
     table = row_table(first)
-    assert str(table.title) == "step 0: step 0, batch of 7; * off by more than 5 SE and the prediction's error"
+    assert str(table.title) == "start: step 0, batch of 7; * off by more than 5 SE and the prediction's error"
     assert cells(table) == {
         "quantity": ["entries", *(row.quantity for row in ROWS[:2]), "pruning", *(row.quantity for row in ROWS[2:4]), "cosines",
                      "cosine_dp_sgd"],
