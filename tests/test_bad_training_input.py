@@ -41,7 +41,7 @@ _LEFT_OUT = re.compile(
     r"|studies\.(Instrument(\..*)?|Measuring|read_instrument|write_measured|code_that_counts)|runs\.one_step"
     # what a file of instruments holds, and parts of `dptheory instrument`: tests/training/measure
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
-    r"|networks\.(sample_loss|per_sample_gradients|mean_gradient|loss_hessian)"  # tests/training/test_networks.py
+    r"|networks\.(sample_loss|per_sample_gradients|mean_gradient)"  # tests/training/test_networks.py
     r"|measure\.(measure_instrument|write_\w+|\w+_table|to_dict|summary|Moment|Result|Snapshot)(\..*)?"
     r"|measure\.(LinearGradient|attack|linear_attack|prepare|snapshots|validate|validate_images)(\..*)?"
     r"|measure\.ValidateSettings\.stream"  # all of them parts of `dptheory validate`

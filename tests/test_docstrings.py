@@ -70,7 +70,6 @@ OF_NO_PAPER = {
     "mechanisms.Schedule": "what schedules share",
     "mechanisms.StepCost": "what a step hands to the accountant",
     "networks.layer_slices": "bookkeeping",
-    "networks.loss_hessian": "bookkeeping",
     "networks.mean_gradient": "bookkeeping",
     "networks.per_sample_gradients": "bookkeeping",
     "networks.sample_loss": "bookkeeping",

@@ -16,7 +16,6 @@ from dptheory.training.engine import attach
 from dptheory.training.mechanisms import layers
 from dptheory.training.networks import (
     layer_slices,
-    loss_hessian,
     mean_gradient,
     per_sample_gradients,
     resnet20,
@@ -158,7 +157,7 @@ def test_layers_lie_one_after_the_other() -> None:
     assert found == wanted and list(found) == names
 
 
-# --- Flat gradients against torch's own, one example at a time, and the Hessian against differences of gradients ---
+# --- Flat gradients against torch's own, one example at a time ---
 
 
 @pytest.mark.numerics
@@ -174,24 +173,7 @@ def test_gradients_are_those_of_each_example() -> None:
 
 
 @pytest.mark.numerics
-def test_the_hessian_is_the_slope_of_the_gradient() -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2)).double()
-    pixels, labels = torch.rand(6, 4, dtype=torch.float64), torch.tensor([0, 1, 0, 1, 1, 0])
-    vector = torch.randn(23, dtype=torch.float64)
-    product = loss_hessian(model, pixels, labels)(vector)
-
-    def gradient(shift: float) -> torch.Tensor:
-        start = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
-        torch.nn.utils.vector_to_parameters(start + shift * vector, model.parameters())
-        found = per_sample_gradients(model, pixels, labels).mean(0)
-        torch.nn.utils.vector_to_parameters(start, model.parameters())
-        return found
-
-    assert torch.allclose(product, (gradient(1e-5) - gradient(-1e-5)) / 2e-5, atol=1e-6)
-
-
-@pytest.mark.numerics
-@pytest.mark.parametrize("function", [per_sample_gradients, mean_gradient, loss_hessian])
+@pytest.mark.parametrize("function", [per_sample_gradients, mean_gradient])
 def test_as_many_labels_as_pictures(function) -> None:  # type: ignore[no-untyped-def]
     with refused("labels", "2", "1"):
         function(torch.nn.Linear(3, 2), torch.ones(2, 3), torch.zeros(1, dtype=torch.long))

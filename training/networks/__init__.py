@@ -1,6 +1,6 @@
 """The networks of the papers, and a small one."""
 
-from dptheory.training.networks._flat_gradients import loss_hessian, mean_gradient, per_sample_gradients, sample_loss
+from dptheory.training.networks._flat_gradients import mean_gradient, per_sample_gradients, sample_loss
 from dptheory.training.networks._paper_networks import (
     IMAGE_SHAPE,
     SCATTERED_SHAPE,
@@ -28,7 +28,6 @@ __all__ = [
     "dp_cnn",
     "layer_slices",
     "linear_probe",
-    "loss_hessian",
     "mean_gradient",
     "mlp",
     "per_sample_gradients",

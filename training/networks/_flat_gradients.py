@@ -1,4 +1,4 @@
-"""Gradients of the cross-entropy loss as flat vectors: of every example, of the mean, and the Hessian of the mean times one."""
+"""Gradients of the cross-entropy loss as flat vectors: of every example, and of the mean."""
 
 from collections.abc import Callable, Mapping
 
@@ -102,43 +102,6 @@ def mean_gradient(model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor) 
         loss = nn.functional.cross_entropy(model(some), their, reduction="sum")
         total += torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)])
     return (total / len(labels)).detach().cpu()
-
-
-def loss_hessian(
-    model: nn.Module, pixels: torch.Tensor, labels: torch.Tensor
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The Hessian of the mean cross-entropy loss, as a function of a vector.
-
-    Args:
-        model: takes pictures, returns class scores; without Opacus hooks.
-        pixels: shape (n, ...).
-        labels: shape (n,).
-
-    Returns:
-        From a vector of shape (d,), in the order of ``parameters()``, to the product.
-
-    Raises:
-        ValueError: another number of labels than of pictures.
-
-    Example: at equal scores it is known.
-        >>> import torch  # the softmax of two equal scores has the Hessian (1, -1; -1, 1) / 4 in its scores
-        >>> from dptheory.training.networks import loss_hessian
-        >>> model = torch.nn.Linear(1, 2, bias=False)
-        >>> _ = torch.nn.init.zeros_(model.weight)
-        >>> loss_hessian(model, torch.ones(1, 1), torch.zeros(1, dtype=torch.long))(torch.tensor([1.0, 0.0]))
-        tensor([ 0.2500, -0.2500])
-    """
-    _alike(pixels, labels)
-    parameters = list(model.parameters())
-
-    def product(vector: torch.Tensor) -> torch.Tensor:
-        loss = nn.functional.cross_entropy(model(pixels), labels)
-        slopes = torch.autograd.grad(loss, parameters, create_graph=True)
-        along = torch.cat([slope.flatten() for slope in slopes]) @ vector.to(pixels)
-        found = torch.autograd.grad(along, parameters, materialize_grads=True)
-        return torch.cat([part.flatten() for part in found]).detach().cpu()
-
-    return product
 
 
 def _alike(pixels: torch.Tensor, labels: torch.Tensor) -> None:
