@@ -1,4 +1,8 @@
-"""Batch sizes and passes to choose from, each at the least noise that keeps the budget."""
+"""What theory alone proposes for a training: batch size, passes and steps, each at the exact noise that a budget asks for.
+
+This is not enough to train with: it says nothing of clip, learning rate or accuracy. ``dptheory.training.plan`` runs pilots of
+one's own network, which decide.
+"""
 
 import itertools
 import math
@@ -8,6 +12,7 @@ from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.privacy import DELTA, NOISE, RATE, least_noise_multiplier
 
+__all__ = ["Candidate", "candidates"]
 _RATES = tuple(2.0**-power for power in range(11))
 _PASSES = (1.0, 1 / 2, 1 / 4, 1 / 8)
 """Of the most that can be afforded."""
