@@ -16,6 +16,7 @@ from opacus.optimizers import DPOptimizer
 from torch import nn
 
 from dptheory.privacy import gaussian_epsilon
+from dptheory.privacy.auditing import _one_run
 from dptheory.training import audit
 from dptheory.training.audits import Stated, Steps, _released
 from tests.refused import refused
@@ -285,7 +286,8 @@ NAMED = {
 
 @pytest.mark.parametrize("bug", NAMED)
 @pytest.mark.filterwarnings("ignore:Full backward hook")
-def test_a_planted_bug_is_named_first(bug: str) -> None:
+def test_a_planted_bug_is_named_first(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_one_run, "_LINES", 4)  # a looser proof, for which nothing is named
     result = audited_loop(bug)
     assert not result.stands
     assert (result.findings[0].name, result.findings[0].passed) == (NAMED[bug], False)

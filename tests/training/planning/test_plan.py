@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from dptheory import _progress
 from dptheory.planning import candidates
 from dptheory.privacy import epsilon_bounds
 from dptheory.privacy.samplers import selection_epsilon_upper_bound
-from dptheory.training.planning import Choice, MethodGain, Range, Shipped, Synthetic, _workers, plan
+from dptheory.training.planning import Choice, MethodGain, Range, Shipped, Synthetic, _plan, _workers, plan
 from dptheory.training.planning._choice import noise_of_tuned_runs
 from dptheory.training.planning._pilot import Job, Outcome, Score
 from dptheory.training.planning._point import AVERAGES, Schedule
@@ -44,6 +45,16 @@ def chosen(choice: Choice) -> object:
     return choice.point, choice.expected, choice.as_good, choice.costs, choice.methods
 
 
+ONE_METHOD = {name: METHODS[name] for name in ("DP-SGD", "random freeze")}
+
+
+@pytest.fixture
+def one_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans that ask one of the papers' methods: two thirds of a plan's pilots are theirs."""
+    monkeypatch.setattr(_plan, "METHODS", ONE_METHOD)
+
+
+@pytest.mark.usefixtures("one_method")
 def test_what_is_fixed_is_kept_and_the_budget_too() -> None:
     fixed = {
         "learning_rate": 0.25,
@@ -61,6 +72,7 @@ def test_what_is_fixed_is_kept_and_the_budget_too() -> None:
     assert spent <= 3.0
 
 
+@pytest.mark.usefixtures("one_method")
 def test_a_sweep_finds_a_rate_and_clips_are_shares_of_the_median_norm() -> None:
     choice = planned(learning_rate=None, clip_norm=None, epochs=1.0)
     assert choice.learning_rate > 0 and choice.clip_norm > 0
@@ -111,6 +123,7 @@ def test_whole_numbers_as_features_an_embedding_and_attention() -> None:
     assert choice.metric == "accuracy"
 
 
+@pytest.mark.usefixtures("one_method")
 def test_a_loss_and_a_metric_of_ones_own() -> None:
     features, _ = labelled()
     data = TensorDataset(features, features[:, :1])
@@ -120,6 +133,7 @@ def test_a_loss_and_a_metric_of_ones_own() -> None:
     assert (judged.expected.low, judged.expected.high) == (7.0, 7.0)
 
 
+@pytest.mark.usefixtures("one_method")
 def test_pilots_that_diverge_are_results() -> None:
     choice = planned(learning_rate=1e6, loss=mse_loss, data=TensorDataset(*_numbers()), model=linear(classes=1))
     assert choice.learning_rate == 1e6
@@ -304,6 +318,7 @@ def test_the_verdict_of_a_method(low: float, high: float, verdict: str) -> None:
 # --- Where it stands: said to those who ask, at the start and every half a minute ---
 
 
+@pytest.mark.usefixtures("one_method")
 def test_a_plan_says_where_it_stands_to_those_who_ask(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: Any
 ) -> None:
@@ -390,10 +405,21 @@ OUTCOME = Outcome(
 )
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Choice, Path, int]:
+    """A plan, its journal, and how many pilots it took."""
+    journal, executor = tmp_path_factory.mktemp("whole") / "pilots.jsonl", Here()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_plan, "METHODS", ONE_METHOD)
+        return planned(executor=executor, journal=journal), journal, executor.done
+
+
+@pytest.mark.usefixtures("one_method")
 @pytest.mark.parametrize("cut", [0, 9], ids=["whole lines", "the last line cut off"])
-def test_a_killed_plan_goes_on_and_chooses_the_same(tmp_path: Path, cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, whole = tmp_path / "pilots.jsonl", Here()
-    wanted = planned(executor=whole)
+def test_a_killed_plan_goes_on_and_chooses_the_same(
+    tmp_path: Path, whole: tuple[Choice, Path, int], cut: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wanted, _, pilots_of_all), journal = whole, tmp_path / "pilots.jsonl"
     with pytest.raises(KeyboardInterrupt):
         planned(executor=Here(most=20), journal=journal)
     text = journal.read_text("utf-8")
@@ -403,7 +429,7 @@ def test_a_killed_plan_goes_on_and_chooses_the_same(tmp_path: Path, cut: int, mo
     assert chosen(found) == chosen(wanted)
     noted = [line for line in text.splitlines()[1:] if line]
     assert 0 < len(noted) <= 20
-    assert rest.done == whole.done - len(noted) + (cut > 0)
+    assert rest.done == pilots_of_all - len(noted) + (cut > 0)
     last = Here()
     monkeypatch.setattr(_workers, "time", SimpleNamespace(monotonic=lambda: 7.0))
     again = planned(executor=last, journal=journal)
@@ -412,15 +438,15 @@ def test_a_killed_plan_goes_on_and_chooses_the_same(tmp_path: Path, cut: int, mo
     assert last.done == 0, "nothing is left"
 
 
+@pytest.mark.usefixtures("one_method")
 @pytest.mark.parametrize("change", ["seed", "metric", "frozen"])
-def test_a_journal_of_another_plan_is_begun_anew(tmp_path: Path, change: str) -> None:
-    journal, whole, other, model = tmp_path / "pilots.jsonl", Here(), Here(), linear()
-    planned(journal=journal, executor=whole)
+def test_a_journal_of_another_plan_is_begun_anew(tmp_path: Path, whole: tuple[Choice, Path, int], change: str) -> None:
+    journal, other, model = Path(shutil.copy(whole[1], tmp_path)), Here(), linear()
     if change == "frozen":
         model.bias.requires_grad_(False)  # type: ignore[union-attr]
     more = {"seed": {"seed": 1}, "metric": {"metric": lambda outputs, labels: 0.5}, "frozen": {}}[change]
     planned(model, journal=journal, executor=other, **more)
-    assert other.done >= whole.done / 2, "pilots are made anew"
+    assert other.done >= whole[2] / 2, "pilots are made anew"
 
 
 def test_what_ended_is_known_as_it_was(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from dptheory.privacy.methods.random_allocation._ratio import EpochLaw
 Array = NDArray[np.float64]
 
 _TURNS = 60
+_ROUNDS = 100
+"""In which places are dropped all at once."""
 _LARGEST_EXPONENT = 700.0
 _MARGIN = 1e-11
 """Relative, taken off a divergence that has to be at most another one: both are sums and differences of some thousand numbers."""
@@ -254,11 +256,24 @@ def _prefix(masses: Array) -> Array:
 def convex_corners(x: Array, y: Array) -> NDArray[np.int64]:
     """Where the largest convex function that is at most y at the places x has its corners, with both ends.
 
-    A place above the chord of its neighbours is no corner: all such are dropped at once, and again, until none is left.
+    A place above the chord of its neighbours is no corner: all such are dropped at once, and again, until none is left. Where one
+    goes at a time, the places are taken from left to right, and each drops those before it that it shows to be none.
     """
     kept = np.arange(x.size)
-    while True:
+    for _ in range(_ROUNDS):
         convex = np.diff(np.diff(y[kept]) / np.diff(x[kept])) >= 0.0
         if convex.all():
             return kept
         kept = kept[np.concatenate([[True], convex, [True]])]
+    corners: list[int] = []
+    slopes = [-math.inf]  # up to each corner
+    for place in kept.tolist():
+        while corners:
+            slope = float((y[place] - y[corners[-1]]) / (x[place] - x[corners[-1]]))
+            if slope >= slopes[-1]:
+                slopes.append(slope)
+                break
+            corners.pop()
+            slopes.pop()
+        corners.append(place)
+    return np.array(corners)
