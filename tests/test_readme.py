@@ -5,8 +5,6 @@ import json
 import math
 import re
 import shlex
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -241,13 +239,16 @@ def test_every_option_exists(page: str, commands: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize(("page", "commands"), BLOCKS, ids=[page for page, _ in BLOCKS])
-def test_the_commands_run(page: str, commands: list[list[str]], tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_the_commands_run(
+    page: str, commands: list[list[str]], tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In their order, in an empty folder; a block with trainings only with --slow."""
     quick = all(words[0] in QUICK and "--open" not in words for words in commands)
     if not quick and not pytestconfig.getoption("slow"):
         pytest.skip("trains: run it with --slow")
+    monkeypatch.chdir(tmp_path)
     for words in commands:
         if "--open" in words:
             continue
-        done = subprocess.run([sys.executable, "-m", "dptheory", *words], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, (words, done.stderr)
+        done = CliRunner().invoke(cli.app, words)
+        assert done.exit_code == 0, (words, done.output)

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
 from dptheory import training
@@ -11,6 +12,8 @@ from dptheory.training.runs import RunConfig, from_dict
 
 SHAPES = {"excerpt": (1, 28, 28), "fashion-mnist": (1, 28, 28), "mnist": (1, 28, 28), "cifar-10": (3, 32, 32)}
 TRAIN, TEST = 120, 60
+OF_ANY_SIZE = ("resnet20", "wrn-16-4")
+"""Networks that end in a mean over all places, which small images do for."""
 
 
 def tiny_load(name: str, *, train: bool) -> Images:
@@ -21,6 +24,11 @@ def tiny_load(name: str, *, train: bool) -> Images:
     pixels = torch.rand(count, *SHAPES[name], generator=generator) / 2
     pixels[torch.arange(count), :, labels] += 0.5
     return Images(name, pixels, labels)
+
+
+def small_images(patch: pytest.MonkeyPatch) -> None:
+    """CIFAR-10 at 12 pixels a side."""
+    patch.setitem(SHAPES, "cifar-10", (3, 12, 12))
 
 
 def tiny_config(mechanism: dict | None = None, **changes) -> RunConfig:

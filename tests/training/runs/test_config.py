@@ -32,7 +32,7 @@ from dptheory.training.runs import (
 )
 from dptheory.training.runs._config import shipped_runs
 from tests.refused import refused
-from tests.training.tiny import TRAIN, said_of, tiny_config, tiny_load
+from tests.training.tiny import OF_ANY_SIZE, TRAIN, said_of, small_images, tiny_config, tiny_load
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 
@@ -242,6 +242,8 @@ def test_every_algorithm_has_a_shipped_configuration() -> None:
 def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     monkeypatch.setattr(_prepare, "load", tiny_load)
     config = read_config(path)
+    if config.model in OF_ANY_SIZE:
+        small_images(monkeypatch)
     assert path.parent.name == config.data.replace("-1", "1").replace("-", "_")
     small = {"batch_size=4", "physical_batch_size=4", "noise_multiplier=1", "epsilon="}
     if "subspace_dim" in config.mechanism:

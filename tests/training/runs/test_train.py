@@ -33,7 +33,7 @@ from tests.refused import refused
 from tests.rounding import rounding
 from tests.training import tiny
 from tests.training.forked import FORKSERVER, ROOT, Forked
-from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
+from tests.training.tiny import OF_ANY_SIZE, TEST, TRAIN, small_images, tiny_config, tiny_load
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
@@ -41,8 +41,6 @@ pytestmark = [
 ]
 
 CPU = torch.device("cpu")
-OF_ANY_SIZE = ("resnet20", "wrn-16-4")
-"""They end in a mean over all places."""
 SPARSE = {"name": "random-sparsification", "drop_rate": 0.5}
 
 
@@ -420,7 +418,7 @@ def test_a_physical_batch_too_large_for_the_memory(
 @pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
 def test_empty_batches_in_every_network(monkeypatch: pytest.MonkeyPatch, model: str, mode: str) -> None:
     if model in OF_ANY_SIZE:
-        monkeypatch.setitem(tiny.SHAPES, "cifar-10", (3, 12, 12))
+        small_images(monkeypatch)
     run = runs.prepare(tiny_config(model=model, data="cifar-10", grad_sample_mode=mode, batch_size=2), CPU)
     monkeypatch.setattr(type(run.batches), "batch", lambda *_: torch.zeros(0, dtype=torch.long))
     assert _train.one_step(run) == (0.0, 0) and run.optimizer.accountant.steps == 1
@@ -748,7 +746,7 @@ def test_gradients_are_those_of_one_example_at_a_time(name: str, mode: str, monk
     operations behind it, and sizes along the way that are at most 1,000 times its norm.
     """
     if name == "wrn-16-4":
-        monkeypatch.setitem(tiny.SHAPES, "cifar-10", (3, 12, 12))
+        small_images(monkeypatch)
     monkeypatch.setattr(_prepare, "load", tiny_load)
     data = "cifar-10" if INPUTS[name] in (COLOUR, FEATURES) else "excerpt"
     run = _prepare.prepare(tiny_config(model=name, data=data, grad_sample_mode=mode), torch.device("cpu"))
