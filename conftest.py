@@ -51,7 +51,16 @@ TOGETHER = (
 with; the server that processes are forked from."""
 HALF = ("rs", "sparsification", "gep", "embedding", "lf", "freezing")
 """Papers, and the rooms of their calculators: about half of what the checks and their mutants take, for a process of its own."""
-LONG = (*TOGETHER[0], "tests/training/audits/test_suite.py", *TOGETHER[1], "tests/test_bad_input.py")
+LONG = (
+    *TOGETHER[0],
+    "tests/training/audits/test_suite.py",
+    "tests/training/test_planted_bugs.py",
+    "tests/training/planning/test_plan.py",
+    *TOGETHER[1],
+    "tests/test_bad_input.py",
+    "tests/training/runs/test_checkpoint.py",
+    "tests/test_written_pages.py",
+)
 """They begin, in this order, so that no process is left with a long file at the end."""
 assert all((Path(__file__).parent / file).is_file() for file in LONG), LONG
 
