@@ -43,7 +43,7 @@ _LEFT_OUT = re.compile(
     r"|data\.(?!load)\w+.*|networks\.(scattering_features|layer_slices)"  # take what `load` gives
     r"|networks\.(sample_loss|per_sample_gradients|mean_gradient)"  # tests/training/test_networks.py
     r"|measure\.(measure_instrument|write_\w+|\w+_table|to_dict|summary|Moment|Result|Snapshot)(\..*)?"
-    r"|measure\.(LinearGradient|attack|linear_attack|prepare|snapshots|validate|validate_images)(\..*)?"
+    r"|measure\.(LinearGradient|attack|prepare|snapshots|validate|validate_images)(\..*)?"
     r"|measure\.ValidateSettings\.stream"  # all of them parts of `dptheory validate`
     r"|runs\.(images_of|own_network|own_records)"  # what files of the user's hold: tests/training/runs/test_own.py
     r"|planning\.(plan|Shipped\.records|Synthetic\.records)"  # tests/training/planning/test_plan.py

@@ -1,16 +1,10 @@
-"""``dptheory demo``: a wrong formula, a loop that leaks, and a choice, on one screen; with ``--all`` the long tour."""
+"""``dptheory demo``: a wrong formula, a loop that leaks, and a choice, on one screen."""
 
 import logging
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from dptheory.cli._common import console_for_output, user_errors
-from dptheory.errors import ArgumentError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,21 +14,9 @@ if TYPE_CHECKING:
 _DIM, _KEEP, _DRAWS = 500, 50, 40_000
 _EPSILON, _DELTA = 3.0, 1e-5
 _PLAN_SECONDS = 5.0
-_CHECKED = ("gip.fig1", "rf.lem2", "gip.order", "gip.mse_t0", "rs.appF")
-"""A claim for each verdict that checks decide."""
 
 
-def demo(
-    everything: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="The long tour instead: checks of one claim for each verdict, real gradients (minutes)."
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the files of --all; dptheory-demo if left out.", show_default=False)
-    ] = None,
-) -> None:
+def demo() -> None:
     """Show on one screen, in under half a minute: a wrong formula, a training loop that leaks, what to train with.
 
     Example: [bold]dptheory demo[/bold]
@@ -44,14 +26,6 @@ def demo(
     torch.set_num_threads(1)
     console = console_for_output()
     with user_errors():
-        if everything:
-            folder = out or Path("dptheory-demo")
-            folder.mkdir(parents=True, exist_ok=True)
-            if not _tour(folder):
-                raise typer.Exit(1)
-            return
-        if out is not None:
-            raise ArgumentError("out", "be left out without --all, which alone writes files", out)
         for heading, body in (
             ("1. A printed formula, the right one, and the simulation that decides", _formula),
             ("2. A private training loop that leaks, and is refused", _leak),
@@ -60,7 +34,7 @@ def demo(
             _say(console, heading, style="bold")
             for line in body().splitlines():
                 _say(console, line)
-    _say(console, "More: dptheory find WORDS, dptheory claim ID, dptheory plan --help, dptheory demo --all")
+    _say(console, "More: dptheory find WORDS, dptheory claim ID, dptheory plan --help, dptheory validate")
 
 
 def _say(console: "Console", text: str, style: str | None = None) -> None:
@@ -171,18 +145,4 @@ def _planned() -> "Choice":
         average=0.0,
         seconds=_PLAN_SECONDS,
         effort=Effort(spread=8, guided=8, short=20, kept=6, middle=40, finalists=2, whole=40),
-    )
-
-
-# --- the long tour --------------------------------------------------------------------------------------------------------
-
-
-def _tour(out: Path) -> bool:
-    """The checks of one claim for each verdict, and real gradients; True where all went well."""
-    commands = (
-        ["check", *_CHECKED, "--json", str(out / "demo.json")],
-        ["validate", "--data", "excerpt", "--out", str(out)],
-    )
-    return all(
-        [subprocess.run([sys.executable, "-m", "dptheory", *one], check=False).returncode == 0 for one in commands]
     )

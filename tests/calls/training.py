@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.privacy import Step
-from dptheory.training import data, make_private
+from dptheory.training import make_private
 from dptheory.training import mechanisms as m
 from dptheory.training.audits import step_audits
 from dptheory.training.engine import (
@@ -283,12 +283,11 @@ CALLS: Calls = {
     "dptheory.training.measure.MeasureSettings": [call(keep_shares=(0.1, 0.5), draws=20, noise_multiplier=1.0, max_grad_norm=1.0)],
     "dptheory.training.measure.measure_gradient": [
         dear(
-            gradient=np.linspace(-1.0, 1.0, 512), layers={"all": slice(0, 512)},
+            gradient=np.linspace(-1.0, 1.0, 512),
             settings=MeasureSettings((0.5,), draws=2, noise_multiplier=1.0, max_grad_norm=1.0),
             rng=Fresh(lambda: np.random.default_rng(0)),
         ),
     ],
-    "dptheory.training.measure.linear_gradient": [dear(images=data.load(name="excerpt", train=False), index=0, seed=0)],
     "dptheory.training.measure.ValidateSettings": [
         call(training=DpSgdSettings(**_SETTINGS), drop_rate=0.5, keep_shares=(0.1, 0.5), subspace_dims=(10, 50), pool=300,
              anchors=256, window=10, draws=50),

@@ -2,7 +2,7 @@
 
 from dptheory.training.measure._gradient import measure_gradient
 from dptheory.training.measure._instrument import QUANTITIES, measure_instrument
-from dptheory.training.measure._linear_attack import LinearGradient, attack, linear_attack, linear_gradient
+from dptheory.training.measure._linear_attack import LinearGradient, attack
 from dptheory.training.measure._measurements import MEASUREMENTS
 from dptheory.training.measure._report import (
     row_table,
@@ -14,7 +14,6 @@ from dptheory.training.measure._report import (
 from dptheory.training.measure._rows import (
     GAUSSIAN,
     NONE,
-    Fit,
     MeasureSettings,
     Moment,
     Result,
@@ -30,7 +29,6 @@ __all__ = [
     "MEASUREMENTS",
     "NONE",
     "QUANTITIES",
-    "Fit",
     "LinearGradient",
     "MeasureSettings",
     "Moment",
@@ -39,8 +37,6 @@ __all__ = [
     "Snapshot",
     "ValidateSettings",
     "attack",
-    "linear_attack",
-    "linear_gradient",
     "measure_gradient",
     "measure_instrument",
     "prepare",

@@ -1,7 +1,6 @@
 """What the theory says of one clipped batch gradient: errors and cosines of pruning, and the law of its entries."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,7 @@ from scipy.special import ndtr
 from dptheory import _validate, pruning
 from dptheory._arrays import Array, ArrayLike
 from dptheory.errors import ArgumentError
-from dptheory.training.measure._rows import GAUSSIAN, Fit, Labels, MeasureSettings, Row
+from dptheory.training.measure._rows import GAUSSIAN, Labels, MeasureSettings, Row
 
 GROUP = 256  # the group size of the paper's experiments
 
@@ -21,9 +20,18 @@ _COSINES = Labels(group="cosines", claims="gip.criterion")
 _ENTRIES = Labels(group="entries", claims="gip.assumption1")
 
 
-def measure_gradient(
-    gradient: ArrayLike, layers: Mapping[str, slice], settings: MeasureSettings, rng: np.random.Generator
-) -> tuple[Fit, tuple[Row, ...]]:
+@dataclass(frozen=True)
+class _Fit:
+    """Assumption 1 fitted to a gradient: the deviation of an entry; the squared norms are the errors of no update and of DP-SGD."""
+
+    dim: int
+    grad_norm: float
+    sigma_g: float
+    zero_update_mse: float
+    dp_sgd_mse: float
+
+
+def measure_gradient(gradient: ArrayLike, settings: MeasureSettings, rng: np.random.Generator) -> tuple[Row, ...]:
     r"""Compare what the theory predicts for a gradient with what is measured on it.
 
     Quantities, with K = round(k d) entries kept and Z ~ N(0, (sigma C)^2 I):
@@ -38,15 +46,14 @@ def measure_gradient(
 
     Args:
         gradient: shape (d,), d >= 1, entries at most 1e70 in size, their root mean square at least 1e-70; a clipped batch sum.
-        layers: where each parameter tensor lies in it.
         settings: see :class:`MeasureSettings`.
         rng: source of masks, noise and reference vectors.
 
     Returns:
-        The fit of Assumption 1, and a row per quantity, share and assumption.
+        A row per quantity, share and assumption.
 
     Raises:
-        ValueError: a gradient that is not such a vector, no layers, or a keep ratio that keeps none of the d entries.
+        ValueError: a gradient that is not such a vector, or a keep ratio that keeps none of the d entries.
 
     Source: GIP, Proposition 2 and section 5 (gip.mse_r, gip.mse_t0, gip.criterion, gip.assumption1).
 
@@ -54,24 +61,22 @@ def measure_gradient(
         >>> import numpy as np
         >>> from dptheory.training.measure import MeasureSettings, measure_gradient
         >>> settings = MeasureSettings((0.5,), draws=10, noise_multiplier=1.0, max_grad_norm=1.0)
-        >>> fit, rows = measure_gradient([3.0, 0.0, 0.0, 4.0], {"weight": slice(0, 4)}, settings, np.random.default_rng(0))
-        >>> fit.sigma_g, fit.zero_update_mse, fit.dp_sgd_mse
-        (2.5, 25.0, 4.0)
+        >>> rows = measure_gradient([3.0, 0.0, 0.0, 4.0], settings, np.random.default_rng(0))
+        >>> [row.predicted for row in rows if row.quantity in ("random_k_mse", "noise_mse")]  # half of 25; 4 entries of noise 1
+        [4.0, 12.5]
         >>> [row.measured for row in rows if row.quantity == "top_k_mse"]  # the two largest entries are kept
         [0.0]
     """
     g = _validate.bounded("gradient", gradient)
     if g.ndim != 1 or not g.size or np.sqrt(np.mean(g**2)) < _validate.SMALLEST:
         raise ArgumentError("gradient", f"be a vector with a root mean square >= {_validate.SMALLEST:g}", gradient)
-    if not isinstance(layers, Mapping) or not layers or not all(isinstance(part, slice) for part in layers.values()):
-        raise ArgumentError("layers", "name at least one slice of the gradient", layers)
     _validate.instance("settings", settings, MeasureSettings)
     _validate.instance("rng", rng, np.random.Generator)
     keeps = tuple(_keep(ratio, g.size) for ratio in settings.keep_shares)
-    fit = _fit(g, layers, settings)
+    fit = _fit(g, settings)
     shape = _shape_rows(g, fit, settings, keeps, rng)
     top_k_spread = [row.standard_error for row in shape if row.quantity == "top_k_mse"]
-    return fit, (*shape, *_drawn_rows(g, fit, settings, keeps, top_k_spread, rng))
+    return (*shape, *_drawn_rows(g, fit, settings, keeps, top_k_spread, rng))
 
 
 def _keep(ratio: float, dim: int) -> int:
@@ -81,21 +86,18 @@ def _keep(ratio: float, dim: int) -> int:
     return keep
 
 
-def _fit(g: Array, layers: Mapping[str, slice], settings: MeasureSettings) -> Fit:
+def _fit(g: Array, settings: MeasureSettings) -> _Fit:
     sigma_g = float(np.sqrt(np.mean(g**2)))
     dp_sgd_mse = float(
         pruning.noise_mse(keep=g.size, clip_norm=settings.max_grad_norm, noise_multiplier=settings.noise_multiplier)
     )
     zero_update_mse = float(pruning.zero_update_mse(g.size, sigma_g=sigma_g))
-    return Fit(
+    return _Fit(
         dim=g.size,
         grad_norm=float(np.linalg.norm(g)),
         sigma_g=sigma_g,
-        layer_sigmas={name: float(np.sqrt(np.mean(g[part] ** 2))) for name, part in layers.items()},
-        zero_share=float(np.mean(g == 0)),
         zero_update_mse=zero_update_mse,
         dp_sgd_mse=dp_sgd_mse,
-        snr=zero_update_mse / dp_sgd_mse if dp_sgd_mse else None,
     )
 
 
@@ -103,7 +105,7 @@ def _fit(g: Array, layers: Mapping[str, slice], settings: MeasureSettings) -> Fi
 
 
 def _shape_rows(
-    g: Array, fit: Fit, settings: MeasureSettings, keeps: tuple[int, ...], rng: np.random.Generator
+    g: Array, fit: _Fit, settings: MeasureSettings, keeps: tuple[int, ...], rng: np.random.Generator
 ) -> list[Row]:
     """Statistics of g itself, against their law for a Gaussian vector of the same norm (a uniform direction).
 
@@ -137,7 +139,7 @@ def _spread(values: ArrayLike) -> Array:
     return np.asarray(np.asarray(values, np.float64).std(axis=0, ddof=1))
 
 
-def _on_sphere(fit: Fit, rng: np.random.Generator) -> Array:
+def _on_sphere(fit: _Fit, rng: np.random.Generator) -> Array:
     v = rng.standard_normal(fit.dim)
     return v * (fit.grad_norm / np.linalg.norm(v))
 
@@ -174,7 +176,7 @@ def excess_kurtosis(v: Array, sigma_g: float) -> float:
 
 def _drawn_rows(
     g: Array,
-    fit: Fit,
+    fit: _Fit,
     settings: MeasureSettings,
     keeps: tuple[int, ...],
     top_k_spread: list[float],

@@ -264,33 +264,6 @@ class Labels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
-    r"""Assumption 1 fitted to a gradient: :math:`\sigma_g = |g| / \sqrt d`, and the errors it makes plain.
-
-    Attributes:
-        dim: d.
-        grad_norm: \|g|.
-        sigma_g: of one entry.
-        layer_sigmas: the same of each parameter tensor.
-        zero_share: share of entries that are exactly 0.
-        zero_update_mse: \|g|^2, the error of not updating at all.
-        dp_sgd_mse: d (sigma C)^2, the error of DP-SGD.
-        snr: sigma_g^2 / (sigma C)^2; None without noise.
-
-    Source: GIP, Assumption 1 (gip.assumption1); appendix B.1 for sigma_g^2 / (sigma C)^2 (gip.noise_ratio).
-    """
-
-    dim: int
-    grad_norm: float
-    sigma_g: float
-    layer_sigmas: dict[str, float]
-    zero_share: float
-    zero_update_mse: float
-    dp_sgd_mse: float
-    snr: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Moment:
     """What was compared at the weights of one step.
 

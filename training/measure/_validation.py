@@ -385,7 +385,7 @@ def pruning_rows(snapshot: Snapshot, settings: ValidateSettings, rng: np.random.
         noise_multiplier=settings.training.noise_multiplier,
         max_grad_norm=settings.clip_norm,
     )
-    return list(measure_gradient(gradient, snapshot.layers, measuring, rng)[1])
+    return list(measure_gradient(gradient, measuring, rng))
 
 
 def ranking_rows(snapshot: Snapshot, settings: ValidateSettings, generator: torch.Generator) -> list[Row]:

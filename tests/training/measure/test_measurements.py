@@ -32,7 +32,6 @@ from dptheory.training.measure import (
 )
 from dptheory.training.measure._measurements import View
 from dptheory.training.mechanisms import clipped_sum
-from dptheory.training.networks import layer_slices
 from dptheory.training.runs import DpSgdSettings
 from tests.refused import refused
 from tests.training.made_rows import row as made_row
@@ -102,7 +101,7 @@ def test_top_k_prediction_is_rejected_on_the_published_fashion_mnist() -> None:
     trainer.step(0)
     gradient = clipped_sum([trainer.batch_gradients(trainer.batches.batch(1))], 1.0).total[0].numpy()
     measuring = MeasureSettings((0.01, 0.1), draws=50, noise_multiplier=1.0, max_grad_norm=1.0)
-    _, rows = measure_gradient(gradient, layer_slices(trainer.plain), measuring, np.random.default_rng(3))
+    rows = measure_gradient(gradient, measuring, np.random.default_rng(3))
     for row in rows:
         off = row.standard_errors_off
         assert off is not None

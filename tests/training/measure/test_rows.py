@@ -384,7 +384,7 @@ def test_definition_of_kappa_at_its_corners() -> None:
 def test_pruning() -> None:
     gradient = clipped(SNAPSHOT.batch.double().numpy(), CLIP).sum(0)
     wanted = MeasureSettings((0.05, 0.3), draws=21, noise_multiplier=SIGMA, max_grad_norm=CLIP)
-    _, every = measure_gradient(gradient.astype(np.float32), LAYERS, wanted, np.random.default_rng(2))
+    every = measure_gradient(gradient.astype(np.float32), wanted, np.random.default_rng(2))
     gaussian = "gip.assumption1: Gaussian entries"
     claims = {"random_k_mse": "gip.mse_r", "top_k_mse": "gip.mse_t0, gip.assumption1", "noise_mse": "gip.noise_ratio"}
     places = {"noise_mse": "", "cosine_dp_sgd": "", "ks_distance": "", "excess_kurtosis": ""}

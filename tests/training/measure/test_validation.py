@@ -206,6 +206,17 @@ def test_a_wrong_prediction_is_noticed(
     assert quantity in {row.quantity for row in rows(taken[2]) if row.broken}
 
 
+def test_two_percent_of_the_error_of_an_attack_are_noticed(
+    taken: list[Snapshot], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen, right = dataclasses.replace(TINY, draws=1000), sparsification.expected_error
+    assert not any(row.broken for row in _validation.attack_rows(taken[2], chosen, np.random.default_rng(1)))
+    wrong = field("given_recoverable", factor=1.02)
+    monkeypatch.setattr(sparsification, "expected_error", lambda *a, **k: wrong(right(*a, **k)))
+    found = _validation.attack_rows(taken[2], chosen, np.random.default_rng(1))
+    assert {row.quantity for row in found if row.broken} == {"error where not hidden"}
+
+
 @pytest.mark.parametrize("quantity", ["kappa", "descent ratio"])
 def test_the_error_that_kappa_admits_is_allowed_for(
     taken: list[Snapshot], monkeypatch: pytest.MonkeyPatch, quantity: str
