@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from dptheory.training._streams import simulation
 from dptheory.training.runs import _prepare
 from tests.training.tiny import tiny_load
 
@@ -16,6 +17,13 @@ torch.set_num_threads(1)
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs read small made-up images."""
     monkeypatch.setattr(_prepare, "load", tiny_load)
+
+
+@pytest.fixture
+def simulated() -> Iterator[None]:
+    """As in a run or a validation: a stream says its seed, and noise comes from the generator itself."""
+    with simulation():
+        yield
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """Models of transformers and peft by their own calls: per-example gradients are those of each example alone."""
 
 import copy
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -22,13 +21,6 @@ from tests.training import sgd
 pytestmark = [pytest.mark.architectures, pytest.mark.filterwarnings("ignore")]
 
 Gradients = dict[str, torch.Tensor]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def built(case: a.Case, *, frozen: bool = False) -> tuple[nn.Module, a.Batch]:

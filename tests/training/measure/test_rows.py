@@ -1,7 +1,7 @@
 """Every predicted and measured number of a validation, against a direct computation on small made-up gradients."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ import torch
 from dptheory import embedding, freezing, gradients, sparsification
 from dptheory.training import mechanisms as m
 from dptheory.training._randomness import subset
-from dptheory.training._streams import simulation
 from dptheory.training.measure import (
     LinearGradient,
     MeasureSettings,
@@ -39,6 +38,8 @@ SETTINGS = ValidateSettings(
     window=3,
     draws=21,
 )
+
+pytestmark = pytest.mark.usefixtures("simulated")
 LAYERS = {
     "a.weight": slice(0, 5),
     "a.bias": slice(5, 6),
@@ -118,13 +119,6 @@ def drawn(predicted: object, draws: object) -> tuple[float, float, float]:
 def clipped(rows: np.ndarray, clip: float) -> np.ndarray:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows * np.where(norms > clip, clip / np.where(norms > 0, norms, 1.0), 1.0)
-
-
-@pytest.fixture(autouse=True)
-def in_a_simulation() -> Iterator[None]:
-    """As in a validation: noise comes from the generator itself, so that its draws can be made again here."""
-    with simulation():
-        yield
 
 
 def normal(generator: torch.Generator, std: float, dtype: torch.dtype = torch.float32) -> np.ndarray:

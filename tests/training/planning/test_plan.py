@@ -541,12 +541,6 @@ def test_synthetic_records_have_shape_scale_and_classes_that_can_be_told_apart()
     assert float((nearest == labels).double().mean()) > 0.5, "a third by guessing"
 
 
-@pytest.mark.parametrize(("name", "value"), [("shape", (0,)), ("scale", 0.0), ("count", 49)])
-def test_synthetic_arguments(name: str, value: Any) -> None:
-    with refused(name):
-        Synthetic(**{"shape": (3,), "classes": 2, name: value})
-
-
 # The noise of runs of which the best is published: it keeps the budget by the bound of random stopping, and hardly
 # more
 

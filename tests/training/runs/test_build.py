@@ -1,7 +1,6 @@
 """From the words of a configuration: every argument arrives, and every default and range is the documented one."""
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,22 +11,16 @@ from dptheory.errors import ArgumentError
 from dptheory.pruning import theta_for_budget
 from dptheory.training import mechanisms as m
 from dptheory.training import runs
-from dptheory.training._streams import LABELS, derived, simulation
+from dptheory.training._streams import LABELS, derived
 from dptheory.training.data import Images
 from dptheory.training.networks import small_tanh_cnn
 from dptheory.training.runs._prepare import last_step
 from tests.refused import refused
 from tests.training.tiny import tiny_config
 
+pytestmark = pytest.mark.usefixtures("simulated")
 STEPS, EPOCH, SEED = 12, 4, 9
 IMAGES = Images("excerpt", torch.zeros(30, 1, 28, 28), torch.arange(30) % 10)
-
-
-@pytest.fixture(autouse=True)
-def simulated() -> Iterator[None]:
-    """As :func:`dptheory.training.runs.prepare` builds them: a stream says its seed."""
-    with simulation():
-        yield
 
 
 def setting(seed: int | None = SEED, steps: int = STEPS) -> runs.MechanismSetting:
