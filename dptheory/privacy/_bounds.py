@@ -1,6 +1,7 @@
 """What is asked of a run and what is answered: directions, ranges, and bounds with the names of the methods that gave them."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -38,9 +39,16 @@ LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, B
 
 def total_loss(spacing: float, steps: int) -> float:
     """``steps`` times ``spacing``, rounded up."""
-    if math.isinf(spacing * steps):
-        return math.inf
-    exact = steps * Fraction(spacing)
+    return math.inf if math.isinf(spacing * steps) else rounded_up(steps * Fraction(spacing))
+
+
+def added_up(losses: Iterable[float]) -> float:
+    """The sum, rounded up."""
+    losses = tuple(losses)
+    return math.inf if math.isinf(sum(losses)) else rounded_up(sum(map(Fraction, losses), Fraction(0)))
+
+
+def rounded_up(exact: Fraction) -> float:
     nearest = float(exact)
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import MAX_RELEASES, MAX_STEPS, NOISE, RATE, Direction, total_loss
+from dptheory.privacy._bounds import MAX_RELEASES, MAX_STEPS, NOISE, RATE, Direction, added_up, total_loss
 from dptheory.privacy.methods.renyi._curves import FreshMask
 from dptheory.pruning import SubsetMallows
 
@@ -427,12 +427,11 @@ def scaled(parts: Parts, factor: float) -> Parts:
 
 def index_epsilon(parts: Parts) -> float:
     """Pure epsilon of all index sets, for given batches; never rounded down."""
-    each = [
+    return added_up(
         part.epsilon if isinstance(part, IndexSteps) else total_loss(part.index_epsilon, part.count)
         for part in parts
         if isinstance(part, IndexSteps | JointStep) and part.mechanism.theta > 0.0
-    ]
-    return math.fsum(each) if len(each) < 2 else math.nextafter(math.fsum(each), math.inf)
+    )
 
 
 def index_zcdp_rho(parts: Parts) -> float:

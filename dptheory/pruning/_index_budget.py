@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
@@ -60,7 +61,9 @@ def theta_for_budget(*, epsilon: float, dim: int, keep: int, steps: int = 1, gro
         0.01923
     """
     epsilon, dim, keep, releases = _checked(epsilon, dim, keep, steps, groups)
-    return epsilon / (releases * index_sensitivity(dim, keep))
+    spent = releases * index_sensitivity(dim, keep)
+    theta = epsilon / spent
+    return theta if Fraction(theta) * spent <= Fraction(epsilon) else math.nextafter(theta, 0.0)
 
 
 def _checked(epsilon: float, dim: int, keep: int, steps: int, groups: int) -> tuple[float, int, int, int]:

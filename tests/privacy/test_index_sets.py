@@ -352,7 +352,9 @@ def test_a_delta_below_what_doubles_hold() -> None:
         privacy.index_sets.retained_gain_for_delta_budget(epsilon=1.0, delta=1e-308, dim=20, keep=5, steps=2, groups=3)
         > 0
     )
-    assert privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5) >= 0.1
+    basic = pruning.theta_for_budget(epsilon=1.0, dim=20, keep=5)
+    assert basic == math.nextafter(0.1, 0.0)  # the double .1 lies above a tenth
+    assert privacy.index_sets.theta_for_delta_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5) >= basic
     assert (
         theta_for_joint_budget(epsilon=1.0, delta=5e-324, dim=20, keep=5, sampling_rate=1.0, noise_multiplier=1e3) > 0
     )
@@ -927,6 +929,85 @@ def test_the_largest_loss_is_never_rounded_down() -> None:
         )
         > below
     )
+
+
+def test_no_node_is_counted_twice() -> None:
+    """The arcs from 0 and from pi on leave 18 nodes between them, and are rounded up by 6 to 8."""
+    at = _index_law._tilted(SubsetMallows(36, 18, theta=0.06511675600974041), 0.4)
+    for size in range(16, 120, 2):
+        first, last, log_omitted = at.windows(size, 8, 38.0)
+        assert first + last <= size // 2 + 1
+        assert first + last < size // 2 + 1 or log_omitted == -math.inf
+
+
+@pytest.mark.parametrize("moved", [-0.7, 0.7])
+def test_an_error_of_many_moments_is_no_small_number(moved: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All moments err by as much as they are said to, a run's by e^.7."""
+    model, count = SubsetMallows(12, 6, theta=0.05), 30
+    exact, right = loss_law(mechanism=model).delta(epsilon=2.0, count=count), _index_law._log_moment
+
+    def wrong(mechanism: SubsetMallows, tilt: float) -> tuple[float, float]:
+        found, error = right(mechanism, tilt)
+        return found - moved / count, error + abs(moved) / count
+
+    monkeypatch.setattr(_index_law, "_log_moment", wrong)
+    lower, upper = ContourLoss(model).delta_bounds(epsilon=2.0, count=count)
+    assert 0 < lower <= exact * (1 + 1e-11) and exact * (1 - 1e-11) <= upper
+
+
+def test_a_delta_below_all_doubles_is_not_0() -> None:
+    model, count = SubsetMallows(262, 1, theta=1e-6), 1209
+    run = privacy.Composition([IndexSteps(steps=count, mechanism=model)])
+    assert run.delta(0.99 * count * 2e-6).upper == 5e-324
+    assert run.delta(count * 2e-6).upper == 0
+
+
+@pytest.mark.parametrize(("dim", "keep", "theta", "count"), [(51, 9, 0.058, 10**10), (331, 1, 0.003, 10**9)])
+def test_few_nodes_of_very_many_releases(dim: int, keep: int, theta: float, count: int) -> None:
+    """What lies between looked-at angles is no larger than is said, and the few nodes that are left say what all of them do."""
+    loss = ContourLoss(SubsetMallows(dim, keep, theta=theta))
+    lower, upper = loss.epsilon_bounds(delta=1e-6, count=count)
+    assert 0 < upper - lower <= 1e-5 * upper
+    at = _index_law._tilted(loss.mechanism, 1e-4)
+    plain, turned, log_omitted = at._seen_arcs(count, 40.0)
+    logs, _ = at.log_ratios(np.linspace(plain, math.pi - turned, 20_000), 0)
+    assert plain < 1e-2 and turned == 0 and count * float(logs.real.max()) <= log_omitted <= -40
+
+
+@pytest.mark.parametrize("count", [1, 10, 1000])
+def test_squares_of_ratios_rise_no_faster(count: int) -> None:
+    """Of groups whose losses have a parity, and of others: also near pi."""
+    for dim, keep, tilt in ((8, 4, 0.3), (36, 18, 0.1), (37, 18, 0.1), (300, 2, 2.0), (12, 9, 0.0)):
+        model = SubsetMallows(dim, keep, theta=0.1)
+        at, table = _index_law._tilted(model, tilt), loss_law(mechanism=model)
+        place = table.low + np.arange(table.log_pmf.size)
+        law = np.exp(table.log_pmf + tilt * place) / np.exp(table.log_pmf + tilt * place).sum()
+        variance = law @ (place - law @ place) ** 2
+        assert variance <= at.most_variance * (1 + 1e-9) <= 1.1 * variance
+        plain, turned, log_omitted = at._seen_arcs(count, 2.0)
+        if plain < math.pi:
+            logs, _ = at.log_ratios(np.linspace(plain, math.pi - turned, 5_000), 0)
+            assert count * float(logs.real.max()) <= log_omitted <= -2
+
+
+def test_upper_bounds_are_not_rounded_down() -> None:
+    """By exact values: of a table's deltas and moments, sums of epsilons, and the dispersion of a pure budget."""
+    model, count, epsilon = SubsetMallows(123, 10, theta=0.0009965787282088135), 3_977_361, 54.88687896791539
+    truth = 2.252185798103094446639065e-19  # by the law in 120 digits; the table's is 2.252185792
+    assert truth <= _index_law.index_delta(model, epsilon=epsilon, count=count) <= truth * (1 + 2e-8)
+    assert epsilon <= _index_law.index_epsilon(model, delta=truth, count=count) <= epsilon * (1 + 1e-8)
+    orders = np.array([1.5, 2.0, 3.0, 10.0])
+    for theta in np.geomspace(1e-3, 1, 200):
+        with mpmath.workdps(40):
+            step = mpmath.mpf(float(theta))
+            exact = [mpmath.log(mpmath.cosh((2 * a - 1) * step) / mpmath.cosh(step)) / (a - 1) for a in orders]
+        found = _index_law.index_renyi(SubsetMallows(2, 1, theta=float(theta)), orders)
+        assert all(one <= other for one, other in zip(exact, found, strict=True))
+    for k in range(1, 200):
+        spent = privacy.index_sets.joint_epsilon(delta=1e-5, values=lambda _, k=k: k / 7, index_epsilon=k / 1e3)
+        assert Fraction(spent) >= Fraction(k / 7) + Fraction(k / 1e3)
+        theta = pruning.theta_for_budget(epsilon=k / 7, dim=30, keep=9, steps=k)
+        assert Fraction(theta) * k * 18 <= Fraction(k / 7)
 
 
 def test_a_table_near_a_place_of_its_lattice() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dptheory import _validate, pruning
 from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import MAX_RELEASES, total_loss
-from dptheory.privacy.methods.lattice._index_law import index_loss
+from dptheory.privacy.methods.lattice._index_law import index_delta, index_epsilon
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.pruning import SubsetMallows
 
@@ -94,6 +94,7 @@ def theta_for_delta_budget(
     method = _validate.choice("method", method, _METHODS)  # type: ignore[assignment]
     delta = _validate.real("delta", delta, 0.0, 1.0, ends="()")
     basic = pruning.theta_for_budget(epsilon=epsilon, dim=dim, keep=keep, steps=steps, groups=groups)
+    epsilon = _validate.real("epsilon", epsilon, 0.0)
     steps, groups = _validate.integer("steps", steps, 1), _validate.integer("groups", groups, 1)
     rho = _renyi.zcdp_budget(epsilon=epsilon, delta=delta)
     if method == "basic":
@@ -104,7 +105,7 @@ def theta_for_delta_budget(
     releases = _releases(steps, groups)
 
     def log_delta(theta: float) -> float:
-        spent = index_loss(SubsetMallows(dim, keep, theta=theta)).delta(epsilon=epsilon, count=releases)
+        spent = index_delta(SubsetMallows(dim, keep, theta=theta), epsilon=epsilon, count=releases)
         return math.log(spent) if spent > 0.0 else -math.inf
 
     return largest_theta(log_delta, math.log(delta), max(basic, concentrated))
@@ -166,7 +167,7 @@ def epsilon_for_retained_gain(
     concentrated = _renyi.zcdp_epsilon(zcdp_rho=rho, delta=delta) if rho <= _renyi.MAX_RHO else math.inf
     if method == "zcdp":
         return concentrated
-    return min(basic, concentrated, index_loss(model).epsilon(delta=delta, count=releases))
+    return min(basic, concentrated, index_epsilon(model, delta=delta, count=releases))
 
 
 def retained_gain_for_delta_budget(

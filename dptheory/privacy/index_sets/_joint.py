@@ -10,13 +10,13 @@ from dptheory import _validate, pruning
 from dptheory.errors import ArgumentError
 from dptheory.privacy import _bounds, _composition
 from dptheory.privacy._bounds import MAX_RELEASES
-from dptheory.privacy._parts import IndexSteps
+from dptheory.privacy._parts import IndexSteps, index_epsilon, index_zcdp_rho
 from dptheory.privacy.index_sets import _budgets as _index
 from dptheory.privacy.index_sets._budgets import largest_theta
 from dptheory.privacy.methods._added import joint_epsilon, least_sum, split_delta
 from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 from dptheory.privacy.methods._sampled_loss import Loss
-from dptheory.privacy.methods.lattice._index_law import index_loss
+from dptheory.privacy.methods.lattice import _index_law
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.privacy.methods.renyi._curves import ORDERS
 from dptheory.privacy.methods.renyi._parts import MAX_ORDER, joint_rdp
@@ -79,16 +79,16 @@ def run_epsilon(
     found = joint_epsilon(
         delta=delta,
         values=values,
-        index_epsilon=math.fsum(one.epsilon for one in releases),
-        index_zcdp_rho=math.fsum(one.zcdp_rho for one in releases),
+        index_epsilon=index_epsilon(tuple(releases)),
+        index_zcdp_rho=index_zcdp_rho(tuple(releases)),
         orders=ORDERS,
         rdp=curve,
     )
     count = sum(one.steps * one.groups for one in releases)
     if len({one.mechanism for one in releases}) > 1 or count > MAX_RELEASES or math.isinf(releases[0].mechanism.theta):
         return found
-    law = index_loss(releases[0].mechanism)  # of one mechanism the index sets are composed exactly
-    return least_sum(delta, values, lambda mine: law.epsilon(delta=mine, count=count), found, values(delta))
+    index = functools.partial(_index_law.index_epsilon, releases[0].mechanism, count=count)  # composed exactly
+    return least_sum(delta, values, lambda mine: index(delta=mine), found, values(delta))
 
 
 def values_epsilon(*, delta: float, sampling_rate: float, noise_multiplier: float, steps: int) -> float:

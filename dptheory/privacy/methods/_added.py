@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dptheory import _validate
 from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
+from dptheory.privacy._bounds import added_up
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 
 _SHARES = (0.001, 0.01, 0.1, 0.5)  # of delta, for the index sets
@@ -58,7 +59,7 @@ def joint_epsilon(
     if (orders is None) != (rdp is None):
         raise ArgumentError("orders and rdp", "be given together", orders, got=f"{_validate.shown(orders)} and {rdp!r}")
     alone = values(delta)
-    found = alone + index_epsilon
+    found = added_up((alone, index_epsilon))
     if orders is not None and rdp is not None:
         found = min(found, _renyi.epsilon_from_rdp(orders=orders, rdp=rdp, delta=delta))
     if index_epsilon > 0.0 and index_zcdp_rho <= _renyi.MAX_RHO:
@@ -81,7 +82,7 @@ def least_sum(
         spent = index(mine)
         if alone + spent < best:
             alone = values(rest)
-            best = min(best, alone + spent)
+            best = min(best, added_up((alone, spent)))
     return best
 
 

@@ -13,8 +13,9 @@ from scipy.special import expit
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import total_loss
-from dptheory.privacy.methods.lattice._loss import LatticeLoss, renyi_curve
+from dptheory.privacy._bounds import rounded_up, total_loss
+from dptheory.privacy.methods._closed_forms import LEAST
+from dptheory.privacy.methods.lattice._loss import ROUNDING, LatticeLoss, renyi_curve, rounding
 from dptheory.pruning import SubsetMallows
 
 Array = NDArray[np.float64]
@@ -131,10 +132,31 @@ def index_loss(mechanism: SubsetMallows) -> "LatticeLoss | ContourLoss":
     return ContourLoss(mechanism) if large else loss_law(mechanism=mechanism)
 
 
+def index_delta(mechanism: SubsetMallows, *, epsilon: float, count: int) -> float:
+    """An upper bound of delta of ``count`` releases, next to it."""
+    loss = index_loss(mechanism)
+    found = loss.delta(epsilon=epsilon, count=count)
+    return min(1.0, found * (1.0 + _rounding(loss, epsilon, count))) if 0.0 < found < 1.0 else found
+
+
+def index_epsilon(mechanism: SubsetMallows, *, delta: float, count: int) -> float:
+    """An upper bound of epsilon of ``count`` releases, next to it."""
+    loss = index_loss(mechanism)
+    found = loss.epsilon(delta=delta, count=count)
+    share = _rounding(loss, found, count)
+    return loss.epsilon(delta=delta / (1.0 + share), count=count) if share and found > 0.0 else found
+
+
+def _rounding(loss: "LatticeLoss | ContourLoss", epsilon: float, count: int) -> float:
+    """Of a table's delta; the contour's has it."""
+    return rounding(loss, epsilon, count) if isinstance(loss, LatticeLoss) else 0.0
+
+
 def index_renyi(mechanism: SubsetMallows, orders: Reals) -> Reals:
     """Renyi divergences of one release at orders in (1, 1e9], a vector: exact, or upper bounds next to that."""
     loss = index_loss(mechanism)
-    return loss.renyi(orders=orders) if isinstance(loss, ContourLoss) else renyi_curve(loss, orders)
+    found = loss.renyi(orders=orders) if isinstance(loss, ContourLoss) else renyi_curve(loss, orders)
+    return np.asarray(found * (1.0 + ROUNDING))
 
 
 # --- Groups too large for a table: by moments on a contour (proofs/gip/tight.md, steps 11 to 14)
@@ -148,6 +170,10 @@ _STEEPEST = 60.0  # most of the tilt, nats per lattice step
 _FARTHEST = 600.0  # most of it for a Renyi divergence
 _BENT = 0.1  # phase up to which its argument is summed as a series
 _MOST_NODES, _ROWS = 2**15, 2**12
+_MANY_NODES, _NARROWEST = (
+    500,
+    0.02,
+)  # beyond so many it pays to look for fewer, where characteristic functions are so wide
 _MOST_ORDERS = 300
 _LEAST_LOG_DELTA = -650.0
 _OVERFLOW = 700.0
@@ -235,7 +261,7 @@ class ContourLoss:
 
     def renyi(self, *, orders: Reals) -> Reals:
         """Upper bounds of the Renyi divergences of orders > 1; of very many, all but some by the convexity of log moments."""
-        largest = self.spacing * self.top
+        largest = total_loss(self.spacing, self.top)
         knots = orders
         if orders.size > _MOST_ORDERS:
             knots = np.unique(np.geomspace(orders.min(), orders.max(), _MOST_ORDERS).round())
@@ -245,7 +271,7 @@ class ContourLoss:
         return np.minimum(np.minimum(largest, 0.5 * orders * self.spacing * largest), np.maximum(found, 0.0))
 
     def _log_moment_above(self, order: float) -> float:
-        tilt = self.spacing * (order - 1.0)
+        tilt = rounded_up(Fraction(self.spacing) * (Fraction(order) - 1))
         log_moment, error = _log_moment(self.mechanism, tilt) if tilt <= _FARTHEST else (tilt * self.top, 0.0)
         return log_moment + error
 
@@ -282,8 +308,9 @@ class _Losses:
         at, count = _tilted(mechanism, tilt), self.count
         log_moment, error = _log_moment(mechanism, tilt)
         log_scale = count * log_moment - tilt * self.first
-        chernoff = math.exp(min(0.0, log_scale + count * error + _ROUNDED * (tilt * self.first + 1.0)))
-        if log_scale > _OVERFLOW:
+        log_doubt = count * error + _ROUNDED * (tilt * self.first + count * abs(log_moment) + 8.0)  # of the scale
+        chernoff = max(math.exp(min(0.0, log_scale + log_doubt)), LEAST)
+        if max(log_scale, log_doubt) > _OVERFLOW:
             return 0.0, chernoff
         log_kernel = math.log(float(self.kernel(np.array([tilt + 0j]))[0].real))
         log_spread = 0.5 * math.log1p(2.0 * math.pi * count * at.variance)
@@ -298,9 +325,9 @@ class _Losses:
                 found, doubt = self._sum(at, range(start, min(start + _ROWS, number)), size, turn)
                 value, wrong = value + found, wrong + doubt
         scale = math.exp(log_scale)
-        wrong += abs(value) * (count * error + _ROUNDED * (tilt * self.first + count * abs(log_moment) + 8.0))
         wrong += math.exp(log_kernel + log_omitted)
-        low, high = scale * (value - wrong) - math.exp(log_aliases), scale * (value + wrong)
+        doubt = math.exp(log_doubt)
+        low, high = scale * (value - wrong) / doubt - math.exp(log_aliases), scale * (value + wrong) * doubt
         return max(0.0, low), min(high, chernoff)
 
     def _size(self, mechanism: SubsetMallows, tilt: float, log_delta: float) -> tuple[int, float]:
@@ -308,7 +335,7 @@ class _Losses:
         at = _tilted(mechanism, tilt)
         steeper = tilt + min(6.0 / math.sqrt(self.count * at.variance), 40.0)
         log_moment, error = _log_moment(mechanism, steeper)
-        log_above = self.count * (log_moment + error) - steeper * self.first + 1e-9
+        log_above = self.count * (log_moment + error) - steeper * self.first * (1.0 - _ROUNDED) + 1e-9
         wanted = _WANTED - log_delta
         size = 2 * math.ceil(max(wanted / tilt, (wanted + log_above) / (steeper - tilt), 16.0) / 2.0)
         below, above = -tilt * size, log_above - (steeper - tilt) * size
@@ -411,6 +438,13 @@ class _Tilted:
         return v1 + v2 - (v1 - v2) ** 2 / (v1 + v2 + v3 + _LEAST_VARIANCE) + _LEAST_VARIANCE
 
     @functools.cached_property
+    def most_variance(self) -> float:
+        """An upper bound of that of S given D = 0."""
+        near = 0.5 / self.sizes[0]
+        logs, errors = self.log_ratios(np.array([near]), 0)
+        return -math.expm1(2.0 * float(logs[0].real - errors[0])) / (near * near * (1.0 - 1.0 / 12.0))
+
+    @functools.cached_property
     def log_chance(self) -> tuple[float, float]:
         """log P(D = 0), and a bound of its error."""
         values, wrong = self._rule(np.zeros(1), 0)
@@ -475,6 +509,18 @@ class _Tilted:
 
     def windows(self, size: int, count: int, nats: float) -> tuple[int, int, float]:
         """How many nodes from angle 0 on, and from angle pi on, and the log of a bound of the others' ratios to ``count``."""
+        best = size // 2 + 1, 0, -math.inf
+        for arcs in (self._arcs, self._seen_arcs):
+            plain, turned, log_omitted = arcs(count, nats)
+            first, last = (math.ceil(arc * size / (2.0 * math.pi)) + 2 if arc else 0 for arc in (plain, turned))
+            if first + last < sum(best[:2]):  # no node is counted twice
+                best = first, last, log_omitted
+            if sum(best[:2]) <= _MANY_NODES:
+                break
+        return best
+
+    def _arcs(self, count: int, nats: float) -> tuple[float, float, float]:
+        """Angles from 0 on, and from pi on, outside which ratios to ``count`` are small, with the log of their bound."""
         v1, v2, v3 = self.variances
         total, (log_chance, error) = v1 + v2 + v3, self.log_chance
         whole = log_chance - error
@@ -483,14 +529,30 @@ class _Tilted:
             return count * (_log_bessel(total - short) - short - whole)
 
         if omitted(total) > -nats:
-            return size // 2 + 1, 0, -math.inf
+            return math.pi, 0.0, -math.inf
         short = float(scipy.optimize.brentq(lambda one: omitted(one) + nats, 0.0, total, xtol=1e-300, rtol=1e-9))
-        plain = _reach(v1, v2, v3, short)
         turned = _reach(v1, v2, -v3, short - 2.0 * v3) if short > 2.0 * v3 and v3 < v1 + v2 else 0.0
-        if plain + turned >= math.pi:
-            return size // 2 + 1, 0, -math.inf
-        steps = size / (2.0 * math.pi)
-        return math.ceil(plain * steps) + 2, math.ceil(turned * steps) + 2 if turned else 0, omitted(short)
+        return _reach(v1, v2, v3, short), turned, omitted(short)
+
+    def _seen_arcs(self, count: int, nats: float) -> tuple[float, float, float]:
+        """The same by ratios at many angles, and by how much their squares rise between: of small groups, very often."""
+        variance = self.most_variance
+        wide, start = min(1.0 / math.sqrt(variance), math.pi), math.sqrt(2.0 * nats / (count * variance))
+        if start >= wide or wide < _NARROWEST:
+            return math.pi, 0.0, -math.inf
+        near_places = np.geomspace(start, wide, 2 + math.ceil(10.0 * math.log(wide / start)))
+        places = np.append(
+            near_places[:-1], np.linspace(near_places[-1], math.pi, 2 + math.ceil(10.0 * math.pi / wide))
+        )
+        rises = np.minimum(variance * np.diff(places**2), math.sqrt(2.0 * variance) * np.diff(places))
+        logs, errors = self.log_ratios(places[:-1], 0)
+        bounds = 0.5 * count * np.log(np.exp(2.0 * (logs.real + errors)) + rises)
+        ends = np.concatenate([[-1], np.flatnonzero(bounds > -nats), [bounds.size]])
+        widest = int(np.argmax(np.diff(ends)))
+        first, last = int(ends[widest]) + 1, int(ends[widest + 1])
+        if first == last:
+            return math.pi, 0.0, -math.inf
+        return float(places[first]), math.pi - float(places[last]), float(bounds[first:last].max())
 
 
 def _log_bessel(x: float) -> float:

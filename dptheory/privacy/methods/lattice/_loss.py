@@ -24,6 +24,7 @@ _WINDOW = 60.0  # nats: mass of the tilted sum outside the Fourier window is bel
 _FOURIER_GRID = 2**20  # a wider sum is bounded by a normal law instead: milliseconds, where a transform takes minutes
 _BERRY_ESSEEN = 0.4748  # Shevtsova (2011), for independent summands of one law
 _NORMAL_ROUNDING = 1e-13  # relative error of delta over sqrt(count), generously
+ROUNDING = 2e-12  # relative, of a table's moments and deltas: twice what was measured, with 2e-15 a release
 _ROUNDS = 6
 _FINEST = 4.0 * np.finfo(np.float64).eps  # brentq takes no smaller tolerance
 _TOP = 5.0  # expected distance from the largest sum below which the tilt goes no further
@@ -212,6 +213,15 @@ class LatticeLoss:
         while high < largest and excess(high) > 0.0:
             high = min(largest, 2.0 * high)
         return _root(excess, high)
+
+
+def rounding(loss: LatticeLoss, epsilon: float, count: int) -> float:
+    """By how much delta may be too small, relatively; that of a sum bounded by a normal law is not."""
+    if loss.spacing == 0.0 or math.isinf(loss.spacing):
+        return 0.0
+    law = _Trimmed.of(loss)
+    wide = law.window(count, law.tilt(epsilon / loss.spacing, count)) > _FOURIER_GRID
+    return 0.0 if wide else ROUNDING * (1.0 + 1e-3 * count)
 
 
 def renyi_curve(loss: LatticeLoss, orders: Array) -> Array:
