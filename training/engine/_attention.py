@@ -54,7 +54,7 @@ class Attention(DPMultiheadAttention):  # type: ignore[misc]
             k, v = self.seq_bias_k(k), self.seq_bias_v(v)
         if self.add_zero_attn:
             k, v = (torch.cat([x, x.new_zeros(size, 1, x.shape[2])], dim=1) for x in (k, v))
-        q, k, v = (x.view(size, -1, self.num_heads, self.head_dim).transpose(1, 2) for x in (self.qlinear(query), k, v))
+        q, k, v = (x.unflatten(2, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (self.qlinear(query), k, v))
         scores = q @ k.transpose(2, 3) / math.sqrt(self.head_dim)
         if is_causal and attn_mask is None:
             attn_mask = torch.ones(places, key.shape[1], dtype=torch.bool, device=query.device).triu(1)
@@ -63,7 +63,7 @@ class Attention(DPMultiheadAttention):  # type: ignore[misc]
                 shaped = self._shaped(name, mask, size, places, key.shape[1])
                 scores = scores + _added(shaped, scores.shape[3], scores.dtype)
         weights = self.dropout(scores.softmax(dim=3))
-        out = self.out_proj((weights @ v).transpose(1, 2).reshape(size, places, -1))
+        out = self.out_proj((weights @ v).transpose(1, 2).flatten(2))
         out = out if self.batch_first else out.transpose(0, 1)
         if not need_weights:
             return out, None

@@ -191,6 +191,15 @@ class HookedLayers:
         self._trained = flags
         return True
 
+    def begin(self, sizes: Iterable[int]) -> None:
+        """A forward pass comes, of a batch of one of these sizes."""
+        passes = self._private.passes
+        passes.arguments.drawn = {size * passes.views for size in sizes}
+
+    def strays(self, p: torch.Tensor) -> bool:
+        """Whether a gradient came to a parameter past its layer."""
+        return self._private.passes.strays(p)
+
     def forget_passes(self) -> None:
         """Drop gradients, and what is known of forward passes whose backward pass has not come."""
         self._private.passes.forget()

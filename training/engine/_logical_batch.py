@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -96,6 +97,12 @@ class LogicalBatch:
     def dry_is_next(self) -> Trial | None:
         """The trial of the earliest batch that waits for its step; None where that is one of the run."""
         return self._drawn[0].trial if self._drawn else None
+
+    @property
+    def whole(self) -> set[int]:
+        """Sizes of the batches that wait for their step, where the next pass is of one and not of a part."""
+        in_parts = self.under_way or self._more_follow is not None
+        return set() if in_parts else {one.size for one in self._drawn}
 
     def is_dry(self, rows: int) -> bool:
         """Whether a part of so many rows is of a batch whose step releases nothing.
@@ -230,11 +237,11 @@ class GradientEdits:
                 self._followed.add(id(p))
                 p.register_post_accumulate_grad_hook(partial(_note, self._left))  # type: ignore[no-untyped-call]
 
-    def check(self, params: Iterable[torch.Tensor]) -> None:
-        """See that the gradients are as the last backward pass left them, where it left any."""
-        for p in params:
-            left = self._left.pop(id(p), None)
-            if left is not None and p.grad is not None and left != (p.grad.data_ptr(), p.grad._version):
+    def check(self, params: Iterable[torch.Tensor]) -> Tensors:
+        """See that the gradients are as the last backward pass left them, where it left any: at these parameters."""
+        arrived = [(p, self._left.pop(id(p))) for p in params if id(p) in self._left]
+        for p, left in arrived:
+            if p.grad is not None and left != (p.grad.data_ptr(), p.grad._version):
                 raise ArgumentError(
                     f"p.grad of {self._names.get(p, 'a parameter')}",
                     "stay as backward() left it until step()",
@@ -243,6 +250,7 @@ class GradientEdits:
                     then=": step() releases per-sample gradients, each clipped to max_grad_norm, in its place; leave out "
                     "clip_grad_norm_, GradScaler and own edits (change max_grad_norm, the loss or the learning rate)",
                 )
+        return [p for p, _ in arrived]
 
     def forget(self) -> None:
         """What was left is cleared."""
@@ -285,15 +293,15 @@ class GradientSums:
         unseen = (p for p in params if id(p) not in self._seen)
         self._bare = {id(p) for p in unseen if p.grad is None or not p.grad.any()}
 
-    def check(self, params: Tensors, samples: PerExampleGradients) -> None:
-        """Compare, where that has not been done; refuse what differs clearly for a parameter."""
+    def check(self, params: Tensors, samples: PerExampleGradients, strays: Tensors) -> None:
+        """Compare, where that has not been done; refuse what differs clearly for a parameter, and ``strays``: gradients past layers."""
         found = [(p, rows, self._gradient(p, rows)) for p, rows in zip(params, samples.parts, strict=True)]
         new = [(p, rows, gradient) for p, rows, gradient in found if gradient is not None]
         self._bare = set()
         largest = max(size_of(rows, self._divisor(rows)) for rows in samples.parts) if new else 0.0
-        for p, rows, gradient in new:
-            fits = self._add_up(rows, gradient, largest)
-            if fits is False:
+        fits: dict[Any, bool | None] = {p: self._add_up(rows, gradient, largest) for p, rows, gradient in new}
+        for p, fit in (fits | dict.fromkeys(strays, False)).items():
+            if fit is False:
                 raise ArgumentError(
                     self._names.get(p, "a parameter"),
                     "have per-sample gradients that add up to its p.grad",
@@ -303,7 +311,7 @@ class GradientSums:
                     "weight_decay, or grad_sample_mode='whole network'), p.grad was changed before step() (no GradScaler, no "
                     "clip_grad_norm_), or Opacus misreads the layer",
                 )
-            if fits:
+            if fit:
                 self._seen.add(id(p))
 
     def _gradient(self, p: torch.Tensor, rows: Representation) -> torch.Tensor | None:

@@ -311,8 +311,10 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
     def _before_forward(self, *given: object) -> None:
         if self._dry is not None:
             self._dry.forward_begins(self._batch.dry_is_next is not None, list(given))
-        if self._layers is not None and self._layers.follow():
-            self._sums.start_again()
+        if self._layers is not None:
+            self._layers.begin(self._batch.whole)
+            if self._layers.follow():
+                self._sums.start_again()
         self._edits.follow(self.params)
         self._sums.before_forward(self.params)
         if self._gradients_cleared:
@@ -356,8 +358,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         # All checks come before the totals: a loop may try a refused part again, which must not be in them twice.
         self._batch.check(samples.examples)
         params = self.params
-        self._edits.check(params)
-        self._sums.check(params, samples)
+        arrived = self._edits.check(params)
+        self._sums.check(params, samples, [p for p in arrived if self._layers is not None and self._layers.strays(p)])
         if self._batch.is_dry(samples.examples):
             self._compare(params, samples)
             return
@@ -431,6 +433,8 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         """Forget gradients; not the totals of a batch whose last part is still to come."""
         super().zero_grad(set_to_none)
         self._edits.forget()
+        self._edits.follow(self.params)  # here, too: a loop may call layers past the private model
+        self._sums.before_forward(self.params)
         self._gradients_cleared = True
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:

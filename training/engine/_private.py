@@ -42,7 +42,7 @@ from dptheory.training.engine._sampling import (
     SecureBatches,
 )
 from dptheory.training.mechanisms import Mechanism
-from dptheory.training.per_example import FACTORS, MODES, HookedModule, LayerHook
+from dptheory.training.per_example import FACTORS, MODES, HookedModule, LayerHook, attributes_of
 
 if TYPE_CHECKING:
     from dptheory.training.engine._optimizer import MechanismOptimizer
@@ -339,11 +339,12 @@ def attach(
 
     They call ``optimizer.begin_batch(size)`` before the first part of every batch.
 
-    No dry batches compare records here. Whose the rows of a layer are is seen before the 1st, 4th, 16th, ... forward pass, and before
-    every one of more examples than any so far: a loss of some examples alone must leave gradients in their rows and in no other.
-    Layers with rows in another order (sorted by length, say) take a pass of the model for each example, and a model that mixes examples
-    is refused. Not seen is what leaves no gradient there (an idle expert, detached statistics), what a model does between those passes,
-    and what the loss or the loop mixes: :func:`check_rows_apart` compares that, and "whole network" needs no order of rows.
+    No dry batches compare records here. Whose the rows of a layer are is seen before the 1st, 4th, 16th, ... forward pass (of all, and
+    of the first, second and third ones of batches), and before every one of more examples than any so far: a loss of some examples
+    alone must leave gradients in their rows and in no other. Layers with rows in another order (sorted by length, say) take a pass of
+    the model for each example, and a model that mixes examples is refused. Not seen is what leaves no gradient there (an idle expert,
+    detached statistics), what a model does between those passes, and what the loss or the loop mixes: :func:`check_rows_apart`
+    compares that, and "whole network" needs no order of rows.
 
     Args:
         module, optimizer, mechanism, noise_multiplier, max_grad_norm, grad_sample_mode, loss_reduction, noise_generator: as
@@ -550,21 +551,14 @@ def _with_batches(
 @contextmanager
 def restored_after_errors(module: nn.Module) -> Iterator[None]:
     """Give the module and its parameters back the attributes, hooks and flags that they had, if the block fails."""
-    modules = [
-        (m, type(m), dict(vars(m)), {k: dict(v) for k, v in vars(m).items() if isinstance(v, dict)})
-        for m in module.modules()
-    ]
+    kinds, put_back = [(m, type(m)) for m in module.modules()], attributes_of(module)
     parameters = [(p, dict(vars(p)), p.requires_grad, p.grad) for p in module.parameters()]
     try:
         yield
     except BaseException:
-        for m, kind, attributes, tables in modules:
+        for m, kind in kinds:
             m.__class__ = kind
-            vars(m).clear()
-            vars(m).update(attributes)
-            for name, table in tables.items():
-                vars(m)[name].clear()
-                vars(m)[name].update(table)
+        put_back()
         for p, attributes, trained, gradient in parameters:
             vars(p).clear()
             vars(p).update(attributes)

@@ -10,6 +10,7 @@ from dptheory.training.per_example._convolution import Convolution
 from dptheory.training.per_example._dense import Dense
 from dptheory.training.per_example._factors import Mixed, Table
 from dptheory.training.per_example._formed import Formed, square_sums
+from dptheory.training.per_example._layer_gradients import attributes_of
 from dptheory.training.per_example._layer_hooks import FACTORS, MODES, WHOLE, ForwardPass, HookedModule, LayerHook
 from dptheory.training.per_example._representation import Representation, Tensors, as_rows
 from dptheory.training.per_example._trial import OF_HALF_ROWS, off_the_sum, size_of
@@ -32,6 +33,7 @@ __all__ = [
     "Tensors",
     "as_gradients",
     "as_rows",
+    "attributes_of",
     "masked",
     "off_the_sum",
     "size_of",

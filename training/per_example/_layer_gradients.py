@@ -1,6 +1,8 @@
 """Gradients of a layer's parameters for each example: Opacus's formulas where they are right, otherwise the layer's own forward."""
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,6 +37,25 @@ def called_with(
     """What a module gives with other values in place of some of its parameters, wherever it holds them; it has its own again then."""
     taken = {name: values[p] for name, p in places_of(module).items() if p in values}
     return functional_call(module, taken, args, dict(kwargs), tie_weights=False)
+
+
+_CONTAINERS = (list, set, dict, OrderedDict, defaultdict)  # kinds of others' making may refuse to be written to
+
+
+def attributes_of(module: nn.Module) -> Callable[[], None]:
+    """What gives the layers of a module back their attributes of now, and lists, sets and tables among these what is in them."""
+    kept = [(layer, dict(vars(layer))) for layer in module.modules()]
+    held = [(one, copy.copy(one)) for _, own in kept for one in own.values() if type(one) in _CONTAINERS]
+
+    def put_back() -> None:
+        for layer, own in kept:
+            vars(layer).clear()
+            vars(layer).update(own)
+        for one, before in held:
+            one.clear()
+            (one.extend if isinstance(one, list) else one.update)(before)
+
+    return put_back
 
 
 # --- Layers as they are set that Opacus's own formulas get wrong, without an error

@@ -23,7 +23,7 @@ from dptheory.errors import ArgumentError
 from dptheory.training.per_example import _trial as trial
 from dptheory.training.per_example._factors import added, factors_of, has_factors
 from dptheory.training.per_example._formed import Formed
-from dptheory.training.per_example._layer_gradients import Call, call_of, of_a_call, trained
+from dptheory.training.per_example._layer_gradients import Call, attributes_of, call_of, of_a_call, trained
 from dptheory.training.per_example._representation import Representation, filled, writes
 from dptheory.training.per_example._whole_network import Arguments, NetworkCall, WholeNetwork, called, examples_of
 
@@ -51,9 +51,9 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         self.passes = Passes()
         self.passes.views = views
         self.mode = mode
-        self._tried = self._said = self._unseen = False
-        self._looks = trial.Looks() if looks else None
-        self._places = set[int]()
+        self._tried = self._said = False
+        self._looks = [trial.Looks() for _ in range(trial.PLACES + 1)] if looks else []
+        self._places, self._pairs = set[int](), dict[int, int]()
         super().__init__(m, force_functorch=mode == FUNCTORCH, **({"strict": False} | options))
 
     def add_hooks(
@@ -135,13 +135,19 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's own."""
         self.passes.begin(self._module.training)
+        self.passes.under_way = True
         self.passes.rows = self.passes.arguments.examples(tree.tree_leaves((args, kwargs)))
         try:
             if not self.passes.recording or torch._C._functorch.maybe_current_level() is not None:
                 return self._module(*args, **kwargs)
             self._try(args, kwargs)
             if not self._trained_alone():
-                return self._module(*args, **kwargs)
+                output = self._module(*args, **kwargs)
+                leaves = tree.tree_leaves(output)
+                for place, dim in self._pairs.items():
+                    if place < len(leaves) and leaves[place].requires_grad:
+                        leaves[place].register_hook(partial(self._of_pairs, dim))
+                return output
             if torch.compiler.is_compiling() or torch._C._is_tracing():
                 raise ValueError(_STANDARD.format(layer="one"))
             passes = self.passes
@@ -155,6 +161,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
                 arrived=self._arrived,
             )
         finally:
+            self.passes.under_way = False
             self.passes.put_back()
 
     def _trained_alone(self) -> dict[nn.Parameter, str]:
@@ -168,16 +175,19 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         """Before the first pass of some examples: see which layers' rows are examples; and now and then whose they are."""
         if self.mode == WHOLE or not self.passes.rows or torch.compiler.is_compiling() or torch._C._is_tracing():
             return
-        examples = self.passes.rows // self.passes.views
-        holds = self._looks.due(examples, anew=not self._tried, place=self.passes.place) if self._looks else []
-        if self._tried and not holds:
-            return
         leaves, spec = tree.tree_flatten((args, kwargs))
         pending, known = self.passes.pending(), len(self.passes.alone)
-        with trial.without_zeros(self._module.parameters()):
-            if not self._tried:
-                self._tried = True
+        if not self._tried:
+            self._tried = True
+            with trial.without_zeros(self._module.parameters()):
                 self._settle(leaves, spec)
+            for one in self._looks:
+                one.anew = True
+        own = (self._looks[0], self._looks[min(self.passes.place, trial.PLACES)]) if self._looks else ()
+        holds = max((one.due(self.passes.rows // self.passes.views) for one in own), key=len, default=[])
+        if not holds:
+            return
+        with trial.without_zeros(self._module.parameters()):
             while self.take_alone((p for one in holds for p in self._astray(leaves, spec, *one)), _NO_EXAMPLES):
                 self._hook_anew()
                 self._settle(leaves, spec)
@@ -214,8 +224,10 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         views = self.passes.views
         passes = [trial.passed(self, leaves, spec, count) for count in (trial.FEW, trial.MORE)]
         if not trial.of_examples(*passes, views=views):
-            return False
-        self._places = trial.of_rows(*passes, views=views)
+            others = self.passes.arguments.leave_out(leaves)
+            self.passes.rows = self.passes.arguments.examples(leaves)
+            return others
+        self._places, self._pairs = trial.of_rows(*passes, views=views)
         one, other = trial.not_apart(*(one.watch for one in passes), views=views)
         shared = {id(p) for hook in one for p in trained(self.passes.hooked[hook])}
         failed = {hook for found in passes for hook in found.watch.failed}
@@ -235,22 +247,19 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
 
     def _astray(self, leaves: list[Any], spec: tree.TreeSpec, count: int, held: list[int]) -> list[nn.Parameter]:
         """Parameters whose rows turn out to be others' in a pass of so many examples of the batch at hand."""
-        why = ""
+        why, found = "", None
         for inputs in (True, False):  # a network may refuse inputs that have gradients
             try:
                 options: dict[str, Any] = {"places": self._places, "within": True, "inputs": inputs}
-                return trial.passed(self, leaves, spec, count, held=held, **options).astray
+                found = trial.passed(self, leaves, spec, count, held=held, **options)
+                why = "" if found.seen else "no output and no layer has a row for each"
+                break
             except Exception as error:  # also a network of one size of batches, or where there is no room
                 why = str(error)
                 _log.debug("rows of a batch not compared: %s", why)
-        if count * self.passes.views == self.passes.rows and not self._unseen:
-            self._unseen = True
-            _log.warning(
-                "whose the rows of layers are was not seen in a batch of %d examples: %s; check_rows_apart compares its records",
-                count,
-                why.strip().split("\n")[0][:160],
-            )
-        return []
+        if why and count * self.passes.views == self.passes.rows:
+            self.passes.say_unseen(f"in a batch of {count} examples: {why.strip().split(chr(10))[0][:160]}")
+        return [] if found is None else found.astray
 
     def _of(self, hooks: Iterable["LayerHook"]) -> list[nn.Parameter]:
         return [p for hook in hooks for p in trained(self.passes.hooked[hook])]
@@ -291,6 +300,19 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
                 handle.remove()
         return fits
 
+    def _of_pairs(self, dim: int, gradient: torch.Tensor) -> None:
+        """The gradient of an output with a row and a column for each example."""
+        others = gradient.movedim(dim, 1).clone()
+        others.diagonal().zero_()
+        if self.passes.enabled and others.any():
+            raise ArgumentError(
+                "loss",
+                "keep the examples of a batch apart",
+                tuple(gradient.shape),
+                got=f"one of pairs of them, by scores of shape {tuple(gradient.shape)}",
+                then=": a contrastive loss has no gradients of single examples; compare an example with parts or views of its own",
+            )
+
     def _arrived(self, call: NetworkCall, place: int, gradient: torch.Tensor) -> None:
         """The gradient of an output of the network, complete."""
         params = self._trained_alone()
@@ -304,7 +326,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
 
     def _finish(self, call: NetworkCall, task: int) -> None:
         """All gradients of outputs have come."""
-        params, enabled = self._trained_alone(), self.passes.enabled
+        params, enabled, put_back = self._trained_alone(), self.passes.enabled, attributes_of(self._module)
         self.passes.enabled = False
         try:
             found = self.passes.network.gradients(
@@ -316,6 +338,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
             raise
         finally:
             self.passes.enabled = enabled
+            put_back()
         call.gradients = {}
         for p, name in params.items():
             samples: Any = found[name].detach()
@@ -366,6 +389,8 @@ class Passes:
         """A leaf of the graph, which a backward pass reaches where it would reach a weight that is left out of it."""
         self.filled: dict[int, int] = {}
         """By parameter: the backward pass whose gradients it holds."""
+        self.within = set[int]()
+        """Parameters that a call of their layer in the batch under way has in the graph."""
         self.alone: dict[int, str] = {}
         """By parameter: its name, where its gradients take a pass of the whole network for each example."""
         self.hooked: dict[LayerHook, nn.Module] = {}
@@ -378,6 +403,7 @@ class Passes:
         """What a trial of the hooks notes."""
         self.place = 0
         """Of the pass under way among those of its batch, or part of one, that have gradients."""
+        self.under_way = self._unseen = False
         self._left = 0
         self._taken_out: list[nn.Parameter] = []
 
@@ -386,11 +412,18 @@ class Passes:
         self.place += training and torch.is_grad_enabled()
         self.last = "eval" if not training else "training" if torch.is_grad_enabled() else "no_grad"
 
+    def say_unseen(self, what: str) -> None:
+        """Say once that a look saw nothing."""
+        if not self._unseen:
+            self._unseen = True
+            _log.warning("whose the rows of layers are was not seen %s; check_rows_apart compares its records", what)
+
     def forget(self) -> None:
         """Before the first forward pass of a batch, or of a part of it: the passes so far are left out."""
         self._left, self.last, self.place = self.number, None, 0
         self.number += 1
         self.filled.clear()
+        self.within.clear()
 
     def take_out(self, p: nn.Parameter) -> None:
         """Take a parameter out of the graph for the call of its layer under way."""
@@ -415,6 +448,10 @@ class Passes:
         """Those of some parameters whose gradients come from the hooks of layers."""
         return [p for p in params if id(p) not in self.alone] if self.alone else list(params)
 
+    def strays(self, p: torch.Tensor) -> bool:
+        """Whether a gradient that ``backward()`` has left at a parameter came past the calls of its layer."""
+        return id(p) not in self.alone and id(p) not in self.within and p.grad is not None and bool(p.grad.any())
+
     def counts(self, number: int, ends: tuple[torch.Tensor, ...], label: str) -> bool:
         """Whether the gradient of an output of a forward pass, which has come, is one of per-example gradients.
 
@@ -433,7 +470,7 @@ class Passes:
             )
         if not ends or not (self.of_inputs_too or _reached(ends)):
             return False
-        if self.left_out(number):
+        if self.watch is None and self.left_out(number):
             raise ArgumentError(
                 "backward()",
                 "follow the forward pass of its own batch or part",
@@ -453,6 +490,14 @@ class Passes:
         """
         held: Any = getattr(p, "grad_sample", None)
         again = held is not None and self.filled.get(id(p)) == task
+        if again and len(held) != rows and len(held) and rows and self.watch is None:  # nothing says which these are
+            raise ArgumentError(
+                "module",
+                "take all examples of a batch in each of its forward passes",
+                rows,
+                got=f"{rows} and {len(held)} rows at {label} in passes of one backward()",
+                then=": those of some would be taken for the first ones; hand it all, and weigh the losses of the others with 0",
+            )
         if isinstance(samples, Representation) or (again and isinstance(held, Representation)):
             samples = (samples if isinstance(samples, Representation) else Formed(samples)).with_rows(rows)
             if again:
@@ -527,9 +572,15 @@ class LayerHook(_RestsInCopies):
         """Note the call, and hook its outputs; of several, one may be made of another, and each gets a view of its own."""
         left_out, self.left_out = self.left_out, False
         self._passes.put_back()
-        if output is None or not self._passes.recording or not self._passes.of_hooks(trained(layer)):
+        params = self._passes.of_hooks(trained(layer)) if self._passes.recording else []
+        if output is None or not params:
             return None
-        if left_out and all(p is layer._parameters["weight"] for p in self._passes.of_hooks(trained(layer))):
+        if not self._passes.under_way and torch._C._current_graph_task_id() == -1:
+            self._passes.say_unseen(f"in a call of {self._label} past the module that make_private returned")
+        inside = [p for p in params if not (left_out and p is layer._parameters["weight"])]
+        if self._passes.watch is None:
+            self._passes.within.update(map(id, inside))
+        if left_out and not inside:
             output = _watched(output, self._passes.reached)  # no other gradient of this layer would arrive
         if torch.compiler.is_compiling() or torch._C._is_tracing():
             raise ValueError(_STANDARD.format(layer=self._label))

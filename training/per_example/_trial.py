@@ -9,6 +9,7 @@ Nor do they tell whose a row is: a network may sort its examples by length and p
 leaves gradients in their rows and in no other, or the rows are not theirs; no gradient is no evidence.
 """
 
+import itertools
 import math
 import random
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,17 +25,20 @@ from torch.utils import _pytree as tree
 
 from dptheory.training._randomness import RandomStates
 from dptheory.training.per_example._formed import Formed
+from dptheory.training.per_example._layer_gradients import attributes_of
 from dptheory.training.per_example._representation import Representation
 from dptheory.training.per_example._whole_network import spectral_norms_at_rest
 
 FEW, MORE, EACH = 2, 3, 7
 """Examples of the two passes, and of those for each example by itself."""
-_PLACES = 4
-"""Passes of a batch that have a look each when they first come: a batch may be taken in hundreds."""
+PLACES = 4
+"""Passes of a batch that have looks of their own, the later ones those of the last: a batch may be taken in hundreds."""
 OF_HALF_ROWS, _OF_ROWS = 3e-2, 3e-3
 """Largest difference between a gradient and its rows' sum, as a share of the rows' norms: in half precision, and in any other
 (models compute in float32 in places)."""
 _GOLDEN = (5**0.5 - 1) / 2
+_NUMBERS = itertools.count(-1, -1)
+"""Of passes of trials, which none of the loop has."""
 
 
 @dataclass(eq=False)
@@ -51,23 +55,20 @@ class Looks:
     """Before which passes it is seen whose the rows of the batch are: the 1st, 4th, 16th, ..., and those of more examples than ever.
 
     What sorts by length has done nothing to examples of one length, and what acts on many nothing to the few of the trial. The
-    second pass of a batch may be of other inputs than the first: it has a look of its own, and so have two more.
+    second pass of a batch may be of other inputs than the first: all passes have these, and so have those of each place in a batch.
     """
 
     passes: int = 0
     next: int = 4
     largest: int = 1
-    place: int = 1
     anew: bool = True
 
-    def due(self, examples: int, *, anew: bool, place: int = 1) -> list[tuple[int, list[int]]]:
+    def due(self, examples: int) -> list[tuple[int, list[int]]]:
         """Before a pass: how many examples passes have, and which of them they hold; one example tells nothing.
 
         Each of few, or of the first few where hooks were put on anew; then half, drawn at random: two that change places are on two
         sides of it half of the time, and many hardly ever all on one.
         """
-        self.anew |= anew or self.place < place <= _PLACES
-        self.place = max(self.place, place)
         self.passes += examples > 1
         if examples < 2 or not (self.anew or examples > self.largest or self.passes >= self.next):
             return []
@@ -88,6 +89,7 @@ class Outcome:
         unlike: parameters whose per-example gradients do not add up to the gradient, or are not there; none where examples are held.
         astray: parameters with gradients in rows of examples that the loss does not hold.
         unproven: those, and parameters without a gradient in the row of one that it holds.
+        seen: something has rows that show whose they are, or none is needed.
     """
 
     watch: Watch
@@ -95,6 +97,7 @@ class Outcome:
     unlike: list[nn.Parameter]
     astray: list[nn.Parameter]
     unproven: list[nn.Parameter]
+    seen: bool = True
 
 
 def passed(
@@ -108,9 +111,10 @@ def passed(
     within: bool = False,
     inputs: bool = False,
 ) -> Outcome:
-    """A pass forward and back of the first ``count`` examples with all of their rows, of fewer again and again; nothing of it stays.
+    """A pass forward and back of the first ``count`` examples with all of their rows, of fewer again and again.
 
-    The loss is one of all outputs, and of what layers keep as attributes, where a loss may read it.
+    Nothing of it stays, but in what hooks of the loop keep: a backward pass through that is refused. The loss is one of all outputs,
+    and of what layers keep as attributes, where a loss may read it.
 
     Args:
         held: examples that the loss is of, by the outputs that have their rows (``places``).
@@ -131,10 +135,10 @@ def passed(
     kept = [
         (p, p.grad, getattr(p, "grad_sample", None), p._backward_hooks, p._post_accumulate_grad_hooks) for p in params
     ]
-    old, filled = _attributes(private._module), dict(private.passes.filled)
-    before, states, watch = private.passes.rows, RandomStates.now(), Watch()
+    old, filled, put_back = _attributes(private._module), dict(private.passes.filled), attributes_of(private._module)
+    before, states, watch = (private.passes.rows, private.passes.number), RandomStates.now(), Watch()
     try:
-        private.passes.watch, private.passes.rows = watch, rows
+        private.passes.watch, private.passes.rows, private.passes.number = watch, rows, next(_NUMBERS)
         for p in params:
             p.grad = p.grad_sample = None
             if p._backward_hooks:
@@ -153,7 +157,8 @@ def passed(
             if held is None:
                 _back(list(ends.values()), [_slope(one, at) for at, one in ends.items()])
             else:
-                _back([*of_held.values(), *layers], [_held_slope(one, own) for one in (*of_held.values(), *layers)])
+                slopes = [_of_rows_alone(_slope(one[0], 0), one, own) for one in of_held.values()]
+                _back([*of_held.values(), *layers], slopes + [_held_slope(one, own) for one in layers])
         hooked = private.passes.of_hooks(params)
         seen = [one.detach() for one in outputs]
         if held is None:
@@ -162,11 +167,13 @@ def passed(
         astray, unproven = _astray(hooked, set(held))
         if (not places) if astray else any(_others(one, own) for one in given_in):
             astray = hooked
-        return Outcome(watch, seen, [], astray, unproven if of_held.keys() == ends.keys() else hooked)
+        unproven = unproven if of_held.keys() == ends.keys() else hooked
+        return Outcome(watch, seen, [], astray, unproven, bool(of_held or layers or not hooked))
     finally:
         states.restore()
-        private.passes.watch, private.passes.rows = None, before
+        private.passes.watch, (private.passes.rows, private.passes.number) = None, before
         private.passes.put_back()
+        put_back()
         private.passes.filled = filled  # a checkpoint repeats passes while gradients come
         watch.outputs.clear()
         for p, gradient, samples, hooks, after in kept:
@@ -225,11 +232,18 @@ def _slope(output: torch.Tensor, number: int) -> torch.Tensor:
 
 
 def _held_slope(output: torch.Tensor, own: list[int]) -> torch.Tensor:
-    """Such a gradient in some rows alone, alike in all dimensions between: it takes no memory of the output's size."""
+    """Such a gradient in some rows alone, alike in all dimensions between: of many layers it takes no memory of their outputs' size."""
     last = _slope(output[0] if output.dim() == 1 else output.new_zeros(output.shape[-1]), 0)
-    slope = output.new_zeros(len(output), *[1] * (output.dim() - 2), *last.shape)
-    slope[own] = last
-    return slope.expand_as(output)
+    return _of_rows_alone(last, output.new_empty(len(output), *[1] * (output.dim() - 2), *last.shape), own).expand_as(
+        output
+    )
+
+
+def _of_rows_alone(slope: torch.Tensor, output: torch.Tensor, own: list[int]) -> torch.Tensor:
+    """That gradient in some rows of what has the shape of an output, and zeros in the others."""
+    found = torch.zeros_like(output)
+    found[own] = slope
+    return found
 
 
 def _astray(params: Sequence[Any], held: set[int]) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
@@ -291,11 +305,12 @@ def of_examples(few: Outcome, more: Outcome, *, views: int = 1) -> bool:
     ) in rows or not rows  # a loss worked out within the network, and no layer with a hook
 
 
-def of_rows(few: Outcome, more: Outcome, *, views: int = 1) -> set[int]:
-    """Which outputs have a row for each example, and not also a column: scores of pairs belong to two."""
+def of_rows(few: Outcome, more: Outcome, *, views: int = 1) -> tuple[set[int], dict[int, int]]:
+    """Which outputs have a row for each example, and which of these have a column too, with its dimension: scores of pairs."""
     whole = FEW * views, MORE * views
-    pairs = [list(zip(a.shape, b.shape, strict=False)) for a, b in zip(few.outputs, more.outputs, strict=False)]
-    return {at for at, sizes in enumerate(pairs) if whole in sizes[:1] and whole not in sizes[1:]}
+    sizes = [list(zip(a.shape, b.shape, strict=False)) for a, b in zip(few.outputs, more.outputs, strict=False)]
+    pairs = {at: one.index(whole, 1) for at, one in enumerate(sizes) if whole in one[:1] and whole in one[1:]}
+    return {at for at, one in enumerate(sizes) if whole in one[:1]} - pairs.keys(), pairs
 
 
 def not_apart(few: Watch, more: Watch, *, views: int = 1) -> tuple[set[Any], set[Any]]:

@@ -146,17 +146,37 @@ class Arguments:
     """
 
     def __init__(self) -> None:
-        self._constant: set[tuple[int, int]] = set()
+        self._constant, self._refuted = set[tuple[int, int]](), set[tuple[int, int]]()
+        self.drawn: set[int] = set()
+        """Rows of the batches of which one comes next, where that is known."""
 
     def examples(self, leaves: Sequence[Any]) -> int:
-        """The number of examples: the rows that most tensors have, but those that were found to be no examples."""
+        """The number of examples: the rows of the batch that was drawn, or those that most tensors have which may be of examples."""
         sizes = {i: len(one) for i, one in enumerate(leaves) if isinstance(one, torch.Tensor) and one.dim()}
         kept = [rows for i, rows in sizes.items() if (i, len(leaves)) not in self._constant]
+        if self.drawn:
+            kept = [rows for rows in sizes.values() if rows in self.drawn] or (
+                list(self.drawn) if len(self.drawn) == 1 else kept  # they stand in a list, or in another dimension
+            )
         if not kept:
             return 0
         found = max(kept, key=kept.count)
         self._constant |= {(i, len(leaves)) for i, rows in sizes.items() if rows != found}
         return found
+
+    def leave_out(self, leaves: Sequence[Any]) -> bool:
+        """Take the arguments that were taken for examples for none, where nothing else says that they are; whether others are left."""
+        found, count = {(i, len(leaves)) for i in self.places(leaves)}, len(leaves)
+        rest = (
+            {(i, count) for i, one in enumerate(leaves) if isinstance(one, torch.Tensor) and one.dim()}
+            - found
+            - self._refuted
+        )
+        if self.drawn or not rest:
+            return False
+        self._refuted |= found
+        self._constant = self._constant - rest | found
+        return True
 
     def places(self, leaves: Sequence[Any]) -> list[int]:
         """The arguments with a row for each example."""

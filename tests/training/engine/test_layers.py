@@ -286,6 +286,7 @@ def test_causal_without_a_mask_builds_it() -> None:
     wanted, _ = layer(x, x, x, attn_mask=t.CAUSAL)
     assert torch.equal(found, wanted) and not weights[:, t.CAUSAL].any()
     assert layer(x, x, x, need_weights=False)[1] is None
+    assert layer(*[x[:0]] * 3)[0].shape == (0, 5, 6), "an empty Poisson batch"
 
 
 def test_stays_opacus_own_with_its_names_and_goes_back_after_a_failure() -> None:

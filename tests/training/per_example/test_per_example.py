@@ -410,6 +410,29 @@ def test_a_weight_used_outside_of_its_layer_is_still_refused() -> None:
     assert optimizer.accountant.steps == 0
 
 
+@pytest.mark.parametrize("way", ["outputs", "weight"])
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_gradient_past_a_layer_is_refused_whenever_it_comes(way: str, steps: int) -> None:
+    """A penalty that begins later; layers that the loop calls past the private model."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
+    private, optimizer = attached(model)
+    x = torch.randn(ROWS, 3)
+    for _ in range(steps):
+        step(private, optimizer, x)
+    optimizer.begin_batch(ROWS)
+    optimizer.zero_grad()
+    loss = (private if way == "weight" else model)(x).square().sum(1).mean()
+    (loss + 0.0 * model[2].weight.sum()).backward()
+    optimizer.step()
+    optimizer.begin_batch(ROWS)
+    optimizer.zero_grad()
+    loss = (private if way == "weight" else model)(x).square().sum(1).mean() + 0.1 * model[2].weight.square().sum()
+    loss.backward()
+    with refused("2.weight"):
+        optimizer.step()
+    assert optimizer.accountant.steps == steps + 1
+
+
 @pytest.mark.parametrize(
     ("layer", "has"),
     [
@@ -509,6 +532,9 @@ OTHERS: dict[str, tuple[Callable[[], nn.Module], tuple[torch.Tensor, ...], set[s
     "that, behind a head of zeros": (lambda: t.turned(b=t._zero(nn.Linear(6, 3))), (t.X,), {"a"}),
     "order of length, behind a head of zeros": (lambda: t.by_length(zero=True), (t.FRAMES, t.LENGTHS), {"a"}),
     "a list of rows": (of_two(lambda s, x: list(s.b(s.a(x.flip(0)).tanh().flip(0)))), (t.X,), {"a", "b"}),
+    "logits of both signs, whose gradients cancel": (
+        lambda: t.Model(lambda s, x: (lambda z: torch.stack([z, -z], 1))(s.b(s.a(x).flip(0)).flip(0)[..., 0]),
+            a=nn.Embedding(10, 6), b=nn.Linear(6, 1)), (t.TOKENS,), {"a", "b"}),
     "statistics of a batch": (of_two(lambda s, x: s.b(s.a(x / x.abs().max()).tanh())), (t.X,), {"a", "b"}),
     "a batch of one size": (of_two(lambda s, x: s.b(s.a(x.view(8, 6).flip(0)).tanh().flip(0))), (t.X,), {"a", "b"}),
     "inputs without gradients": (of_two(lambda s, x: s.b(s.a(torch.tensor(x.numpy()[::-1].copy())).flip(0))), (t.X,), {"a"}),
@@ -558,14 +584,35 @@ def test_an_order_that_comes_later_is_seen_in_the_fourth_batch_or_the_largest(si
 
 
 def test_looks_come_ever_later_and_with_every_batch_that_is_larger() -> None:
-    looks = Looks()
-    found = {number: len(holds) for number in range(1, 300) if (holds := looks.due(5, anew=number == 7))}
-    assert found == dict.fromkeys((1, 4, 7, 16, 64, 256), 5 + 1) and not looks.due(1, anew=True)
-    (*each, (rows, half)) = looks.due(9, anew=False)
+    looks, found = Looks(), {}
+    for number in range(1, 300):
+        looks.anew |= number == 7
+        found |= {number: len(holds)} if (holds := looks.due(5)) else {}
+    looks.anew = True
+    assert found == dict.fromkeys((1, 4, 7, 16, 64, 256), 5 + 1) and not looks.due(1)
+    (*each, (rows, half)) = looks.due(9)
     assert each == [(7, [held]) for held in range(7)] and rows == 9 and len(set(half)) == 4
-    assert looks.due(9, anew=False) == [] and [rows for rows, _ in looks.due(10, anew=False)] == [10]
-    places = [place for place in (1, 2, 1, 2, 3, 4, 5, 6, 3) if looks.due(9, anew=False, place=place)]
-    assert places == [2, 3, 4], "passes of a batch that have not been there before, up to four"
+    assert looks.due(9) == [] and [rows for rows, _ in looks.due(10)] == [10]
+
+
+@pytest.mark.parametrize("first", [0, 1, 5])
+@pytest.mark.parametrize("place", [2, 3])
+def test_every_pass_of_a_batch_is_looked_at_also_behind_a_batch_of_one(place: int, first: int) -> None:
+    """Of which nothing is seen. Of three passes a batch the 4th, 16th, 64th, ... are all first ones."""
+    private, optimizer, _ = t.private_loop(t.by_length(), (t.FRAMES, t.LENGTHS, t.Y))
+    same = torch.full_like(t.LENGTHS, 5)
+
+    def backward(rows: int, lengths: Any) -> None:
+        optimizer.loader_drew(rows)
+        optimizer.zero_grad()
+        outputs = (private(t.FRAMES[:rows], (lengths if at == place else same)[:rows]) for at in (1, 2, 3))
+        F.cross_entropy(sum(outputs), t.Y[:rows]).backward()
+
+    for rows in [first] * (3 if first == 5 else 1):
+        backward(rows, same)
+        optimizer.step()
+    with refused("a.weight"):
+        backward(5, t.LENGTHS)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -595,6 +642,81 @@ def test_a_layer_that_the_loss_reads_past_the_output_has_its_own_rows_or_is_refu
 def test_a_list_of_rows_in_another_order_is_refused() -> None:
     with refused("module"):
         tried(OTHERS["a list of rows"][0], (t.X, t.Y), lambda m, x, y: F.cross_entropy(torch.stack(m(x)), y))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_arguments_without_examples_hide_no_rows(known: bool, listed: bool) -> None:
+    """Most of them have three rows, and tensors in a list have none of the batch's."""
+    run = lambda s, x, *_: s.b(s.a((torch.stack(x) if listed else x).flip(0)).tanh().flip(0))  # noqa: E731
+    private, optimizer, _ = t.private_loop(of_two(run)(), (t.X, t.Y))
+    if known:
+        optimizer.loader_drew(len(t.X))
+    scores = private([*t.X] if listed else t.X, torch.rand(3, 3), torch.rand(3))
+    found = {name.partition(".")[0] for name in private.passes.alone.values()}
+    assert found == (({"a", "b"} if known else set()) if listed else {"a"})
+    with refused("a.weight") if known and listed else nullcontext():
+        F.cross_entropy(scores, t.Y).backward()
+
+
+def test_a_pass_of_some_examples_of_a_batch_is_refused() -> None:
+    """Its rows would be added to those of the first ones."""
+    private, optimizer, _ = t.private_loop(nn.Sequential(t.Linear(6, 3)), (t.X, t.Y), loss_reduction="sum")
+    optimizer.loader_drew(len(t.X))
+    with refused("module", 3, 8):
+        (F.cross_entropy(private(t.X), t.Y, reduction="sum") + private(t.X[5:]).square().sum()).backward()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_loss_of_pairs_is_refused_and_one_of_their_diagonal_is_none(whole: bool) -> None:
+    model = t.Model(lambda s, x: s.a(x) @ s.b(x).T, a=t.Linear(6, 6), b=t.Linear(6, 6))
+    private, optimizer, _ = t.private_loop(model, (t.X, t.Y))
+    optimizer.loader_drew(len(t.X))
+    scores = private(t.X)
+    with refused("loss", (8, 8)) if whole else nullcontext():
+        (F.cross_entropy(scores, torch.arange(8)) if whole else scores.diagonal().mean()).backward()
+
+
+@pytest.mark.parametrize("mode", ["factors", "whole network"])
+def test_attributes_of_layers_are_as_one_pass_leaves_them(mode: str) -> None:
+    """Losses in a list, a number of passes, what is worked out once: no trial counts, and no pass of one example."""
+
+    def run(s: Any, x: torch.Tensor) -> torch.Tensor:
+        hidden, s.passes = s.a(x).tanh(), s.passes + 1
+        s.losses.append(hidden.square().mean(1))
+        s.table[s.passes] = hidden
+        return s.b(hidden)
+
+    model = t.Model(run, a=t.Linear(6, 6), b=t.Linear(6, 3))
+    model.passes, model.losses, model.table = 0, [], {}
+    private, optimizer, _ = t.private_loop(model, (t.X, t.Y), grad_sample_mode=mode)
+    optimizer.loader_drew(len(t.X))
+    scores, losses = private(t.X), model.losses
+    (F.cross_entropy(scores, t.Y) + (sum(losses).mean() if mode == "factors" else 0.0)).backward()
+    assert (model.passes, len(losses), list(model.table)) == (1, 1, [1]) and losses is model.losses
+    optimizer.step()
+
+
+def test_what_a_hook_of_the_loop_keeps_of_a_trial_has_no_gradient() -> None:
+    kept: list[torch.Tensor] = []
+    private, optimizer, _ = t.private_loop(nn.Sequential(t.Linear(6, 6), nn.Tanh(), t.Linear(6, 3)), (t.X, t.Y))
+    private._module[0].register_forward_hook(lambda *given: kept.append(given[2]))
+    optimizer.loader_drew(len(t.X))
+    with refused("backward()"):
+        (F.cross_entropy(private(t.X), t.Y) + kept[-2].square().sum(1).mean()).backward()
+
+
+def test_a_layer_that_is_called_past_the_private_model_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    model = nn.Sequential(t.Linear(6, 3))
+    private, optimizer, _ = t.private_loop(model, (t.X, t.Y))
+    with caplog.at_level(logging.WARNING):
+        for ran in (private, model, model):
+            optimizer.loader_drew(len(t.X))
+            optimizer.zero_grad()
+            checkpoint(ran, t.X, use_reentrant=False).square().sum().backward()
+            said = [record.getMessage() for record in caplog.records]
+            assert len(said) == (ran is model)
+    assert "0 (Linear)" in said[0]
 
 
 def test_another_number_of_rows_than_in_the_trial_is_refused() -> None:
@@ -636,7 +758,7 @@ def test_nothing_of_it_stays(half: bool) -> None:
         model = nn.Sequential(t.Linear(6, 8), nn.Dropout(0.5), t.Linear(8, 3), spectral_norm(t.Linear(3, 3)))
         private, optimizer, _ = t.private_loop(model, (t.X, t.Y))
         if not tries:
-            private._tried, private._looks = True, None
+            private._tried, private._looks = True, []
         model[0].weight.register_post_accumulate_grad_hook(stepped.append)
         model[0].bias.register_hook(stepped.append)
         optimizer.loader_drew(len(t.X))
