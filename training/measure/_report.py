@@ -126,7 +126,8 @@ def _draw(ax: Axes, keys: list[_Key], rows: list[Row]) -> None:
 
 def _label(key: _Key) -> str:
     group, quantity, setting, assumption = key
-    return f"{group}: {quantity}, {setting}" + (f"  [{assumption}]" if assumption else "")
+    named = ", ".join(filter(None, (quantity, setting)))
+    return f"{group}: {named}" + (f"  [{assumption}]" if assumption else "")
 
 
 def write_json(result: Result, device: torch.device, path: Path) -> None:
