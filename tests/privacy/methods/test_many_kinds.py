@@ -2,6 +2,7 @@
 
 import math
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -225,3 +226,24 @@ def test_a_cell_of_kinds_whose_moments_pass_near_0_is_taken_apart() -> None:
     least = SaddleLine().epsilon((Step(noise_multiplier=0.1, sampling_rate=0.9, count=100),), "remove", 1e-5)
     most = SaddleLine().epsilon((Step(noise_multiplier=0.1, sampling_rate=0.95, count=100),), "remove", 1e-5)
     assert least.lower <= found.lower and found.upper <= most.upper
+
+
+@pytest.mark.parametrize("wide", [1.0001e-6, 1e-4, 0.3])
+def test_weights_of_rounded_points(wide: float) -> None:
+    """In fractions: how far the formula is from the polynomial through the rounded points, whatever values it is through."""
+    generator, worst = np.random.default_rng(0), 0.0
+    for low in generator.uniform(1e-6, 0.5, 6).tolist():
+        high = low * (1 + wide)
+        places = generator.uniform(low, high, 3).tolist()
+        cell = _schedule._Cell(tuple((rate, 1.0, 1.0) for rate in (low, *places, high)))
+        of_points, of_sums = _schedule._points_of([cell], "remove").roundings[:, 0]
+        points, shares = _schedule._interpolation(low, high, places)
+        exact = [Fraction(point) for point in points.tolist()]
+        for place, row in zip(places, shares.tolist(), strict=True):
+            moved = Fraction(0)
+            for k, share in enumerate(row):
+                others = [x for i, x in enumerate(exact) if i != k]
+                moved += abs(Fraction(share) - math.prod((Fraction(place) - x) / (exact[k] - x) for x in others))
+            assert moved / 3 <= of_points + of_sums
+            worst = max(worst, float(moved) / 3 / float(of_points + of_sums))
+    assert worst > 1e-3

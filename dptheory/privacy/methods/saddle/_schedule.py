@@ -291,11 +291,11 @@ class _Points:
     def roundings(self) -> Reals:
         """What rounding of the points does, over what log M varies by, and of the weights, over its values; for each cell.
 
-        A point's is one of a few units in the last place of the variable, by which a polynomial of degree n - 1 moves by at most
-        (n - 1)^2 times that over half the side (Markov).
+        A rational function with weights of exact points goes through rounded ones: saddle_line.md, step 15.
         """
         of_points = [
-            4 * HALF * _POINTS**2 * sum(high / (high - low) for low, high in cell.sides) for cell in self.cells
+            8 * HALF * _POINTS**2 * _norm() * sum(high / (high - low) for low, high in cell.sides)
+            for cell in self.cells
         ]
         of_sums = [(_ROUNDED + HALF * len(cell.kinds)) * _norm() ** 2 for cell in self.cells]
         return np.array([of_points, of_sums])
