@@ -134,7 +134,7 @@ def check_rows_apart(
 
 
 def _swaps(batch: Any, rows: int, views: int, rng: np.random.Generator) -> list[dict[int, int]]:
-    """Which record takes whose place, drawn twice: the farthest one, and in half of the batch those of one label."""
+    """Which record takes whose place, drawn twice: the farthest one, and in half of the batch, then in the rest, those of one label."""
     found = []
     for _ in range(2):
         own = rng.permutation(rows)[:CANDIDATES].tolist()

@@ -134,7 +134,7 @@ class DrySteps:
         return trial, SeededIndices(trial.indices, self._seed) if self._of_torch else list(trial.indices)
 
     def _draw_plan(self) -> None:
-        """One batch, and what replaces some of its records: first the farthest of all one, then others half of them."""
+        """One batch, and what replaces some of its records: first the farthest of all one, then others half of them, then the rest."""
         size, count = self._size_later if self._passed else self._size, len(self._own)
         wanted = min(size + CANDIDATES, count)
         few = count <= _FEW  # of many, at the cost of what is drawn
@@ -151,9 +151,9 @@ class DrySteps:
         same = np.array(batch)[:, None] == np.array(pool)[None]
         swaps = replacements(rows, candidates, same, self._rng)
         plain = Trial(tuple(batch), ())
-        one, many = (_replaced(batch, {row: pool[found] for row, found in taken.items()}) for taken in swaps)
+        one, many, rest = (_replaced(batch, {row: pool[found] for row, found in taken.items()}) for taken in swaps)
         larger = size > self._size and len(self._passed) == 1  # the first one of this size: most shows what moves most
-        self._plan = [plain, plain, one, many]
+        self._plan = [plain, plain, one, many, rest]
         if not self._whole:
             self._plan = [plain, many if larger or self._rng.random() < 0.5 else one]
         self._plan = [Trial(t.indices, t.replaced) for t in self._plan]  # each is itself

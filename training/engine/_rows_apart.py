@@ -273,11 +273,12 @@ def labels(records: list[Parts]) -> list[int]:
 
 def replacements(
     rows: list[Parts], candidates: list[Parts], same: NDArray[Any], rng: np.random.Generator
-) -> tuple[dict[int, int], dict[int, int]]:
-    """Which candidates take whose places: the farthest of the longest that of one row, those of one label half of the places.
+) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
+    """Which candidates take whose places: the farthest of the longest that of one row, those of one label half of them, or the rest.
 
     Where something divides by a number of labels, that number changes: the label is the one that the batch has least of, and a
-    row of every label goes where the batch has several. ``same`` says where row and candidate are one record.
+    row of every label goes where the batch has several. What all are held against, the largest loss for one, is in a half or in
+    the rest, and goes in one of them. ``same`` says where row and candidate are one record.
     """
     far = distances(rows, candidates) + 1e-6 * rng.random(same.shape)
     far[same] = -1.0
@@ -288,11 +289,13 @@ def replacements(
     known, counts = np.unique(other, return_counts=True)
     held = np.array([np.count_nonzero(own == label) for label in known])
     rarest = known[np.lexsort((rng.random(len(known)), counts, held))[0]]
-    order = sorted(set(range(len(rows))) - _kept(own, rng))
+    rest = _kept(own, rng)
     score = rng.random(same.shape) * (far + 1.0) - np.where(other == rarest, 0.0, far.max() + 2.0) - 1e9 * same
-    return {int(row): int(candidate)}, {
-        int(place): int(score[place].argmax()) for place in order if not same[place].all()
-    }
+    half, others = (
+        {place: int(score[place].argmax()) for place in sorted(places) if not same[place].all()}
+        for places in (set(range(len(rows))) - rest, rest)
+    )
+    return {int(row): int(candidate)}, half, others
 
 
 def _kept(own: NDArray[Any], rng: np.random.Generator) -> set[int]:

@@ -155,14 +155,23 @@ class Arguments:
         sizes = {i: len(one) for i, one in enumerate(leaves) if isinstance(one, torch.Tensor) and one.dim()}
         kept = [rows for i, rows in sizes.items() if (i, len(leaves)) not in self._constant]
         if self.drawn:
-            kept = [rows for rows in sizes.values() if rows in self.drawn] or (
-                list(self.drawn) if len(self.drawn) == 1 else kept  # they stand in a list, or in another dimension
-            )
+            fitting = [rows for rows in sizes.values() if rows in self.drawn]
+            kept = fitting or (list(self.drawn) if self._stand_elsewhere(leaves) else kept)
         if not kept:
             return 0
         found = max(kept, key=kept.count)
         self._constant |= {(i, len(leaves)) for i, rows in sizes.items() if rows != found}
         return found
+
+    def _stand_elsewhere(self, leaves: Sequence[Any]) -> bool:
+        """Whether the drawn examples can be in a list, in another dimension, or in what is no tensor.
+
+        A loop that hands the model fewer rows than were drawn must not have its rows taken for something beside the examples.
+        """
+        tensors = [one for one in leaves if isinstance(one, torch.Tensor) and one.dim()]
+        return len(self.drawn) == 1 and any(
+            not tensors or len(tensors) >= rows or any(rows in one.shape for one in tensors) for rows in self.drawn
+        )
 
     def leave_out(self, leaves: Sequence[Any]) -> bool:
         """Take the arguments that were taken for examples for none, where nothing else says that they are; whether others are left."""
@@ -245,6 +254,20 @@ class WholeNetwork:
         own = {name: params[name].detach() for name in names}
         if not call.rows:
             return {name: p.new_zeros(0, *p.shape) for name, p in own.items()}
+        outputs_rows = {len(one) for one in call.outputs.values() if one.dim()} - {call.rows}
+        beside = {
+            len(one)
+            for i, one in enumerate(call.leaves)
+            if i not in call.mapped and isinstance(one, torch.Tensor) and one.dim()
+        }
+        if not call.mapped or outputs_rows & beside:  # each pass would have all examples
+            raise ArgumentError(
+                "module",
+                "get the examples of the drawn batch as rows of its tensors, for passes of one example",
+                [tuple(one.shape) for one in call.leaves if isinstance(one, torch.Tensor)],
+                got=f"a batch of {call.rows // call.views} examples and arguments of other numbers of rows",
+                then=": hand it all of them in the first dimension",
+            )
         places = sorted(call.gradients)
         of_rows = [call.outputs[place].dim() > 0 and len(call.outputs[place]) == call.rows for place in places]
         count = examples_of(call.rows, call.views, "the model")

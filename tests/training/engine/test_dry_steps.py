@@ -193,6 +193,11 @@ def noisy(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     return F.cross_entropy(model(moved), batch["y"])
 
 
+def by_largest(losses: torch.Tensor) -> torch.Tensor:
+    """One record decides, which is in a half of the batch or in the rest."""
+    return (losses / losses.detach().max()).mean() if len(losses) else losses.sum()
+
+
 centred = functools.partial(OnSeries, lambda h: h - h.mean(0, keepdim=True))
 scaled = functools.partial(OnSeries, lambda h: h / h.flatten().norm().detach())
 causal = functools.partial(OnSeries, lambda h: h.cumsum(0) / 3)
@@ -220,6 +225,7 @@ MIXED: dict[str, tuple[Callable[[], nn.Module], Loss, set[str]]] = {
     "rewards by numpy": (mlp, functools.partial(rewards, centre="numpy"), {"loss"}),
     "rewards by item": (mlp, functools.partial(rewards, centre="item"), {"loss"}),
     "contrastive": (mlp, on_x(contrastive), {"loss"}),
+    "largest loss": (mlp, on_x(lambda z, y: by_largest(F.cross_entropy(z, y, reduction="none"))), {"loss"}),
     "neighbour's label": (mlp, on_x(lambda z, y: F.cross_entropy(z, y.roll(1))), {"loss"}),
     "token mean": (Tokens, lambda m, b: token_mean(m(b["tokens"]), b["targets"]), {"loss"}),
     "token mean inside": (functools.partial(Tokens, token_mean), lambda m, b: m(b["tokens"], b["targets"]), {"loss"}),
@@ -277,7 +283,7 @@ def one_pass(run: Any, loss: Loss, *, part: int | None = None, batches: Any = No
 def test_what_keeps_records_apart_trains(name: str, mode: str) -> None:
     build, loss = APART[name]
     run = made(build, grad_sample_mode=mode)
-    assert one_pass(run, loss) == STEPS + 4
+    assert one_pass(run, loss) == STEPS + 5
     assert run[1].accountant.steps == STEPS
     assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, with at most 12 records"
 
@@ -295,7 +301,7 @@ def test_what_mixes_records_is_refused_before_anything_is_released(name: str, mo
     part = PART if mode == "in parts" else None
     run = made(build, **options)
     if name in ROWS_COME_BACK:
-        assert one_pass(run, loss) == STEPS + 4
+        assert one_pass(run, loss) == STEPS + 5
         assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, with at most 12 records"
         return
     is_refused(run, loss, "records", "first.weight", *(("loss",) if mode == WHOLE else ()), where=where, part=part)
@@ -409,7 +415,7 @@ def test_a_seeded_run_is_the_same_with_and_without(mechanism: Callable[[], Any])
 def test_two_more_dry_steps_come_after_ten_releases(caplog: pytest.LogCaptureFixture) -> None:
     run = made(mlp)
     with caplog.at_level(logging.INFO, "dptheory.training"):
-        assert [one_pass(run, on_x(F.cross_entropy)) for _ in range(4)] == [STEPS + 4, STEPS, STEPS + 2, STEPS]
+        assert [one_pass(run, on_x(F.cross_entropy)) for _ in range(4)] == [STEPS + 5, STEPS, STEPS + 2, STEPS]
     assert run[1].accountant.steps == 4 * STEPS
     assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, 11, with at most 12 records"
     (line,) = [record.getMessage() for record in caplog.records if record.name == "dptheory.training"]
@@ -482,7 +488,7 @@ def test_a_loop_that_begins_to_mix_is_refused_later() -> None:
 def test_a_batch_at_a_time_and_passes_that_end_early() -> None:
     _, optimizer, loader = run = made(mlp)
     next(iter(loader))  # to see what a batch looks like
-    for _ in range(7):
+    for _ in range(8):
         for batch in loader:
             one_pass(run, on_x(F.cross_entropy), batches=[batch])
             break
@@ -507,7 +513,7 @@ def test_a_closure_and_a_scheduler() -> None:
 
         optimizer.step(closure)
         schedule.step()
-    assert optimizer.accountant.steps == STEPS and schedule.last_epoch == STEPS + 4
+    assert optimizer.accountant.steps == STEPS and schedule.last_epoch == STEPS + 5
 
 
 def test_a_budget_is_not_spent_by_dry_steps() -> None:

@@ -437,6 +437,24 @@ def test_other_rows_than_views_of_the_drawn_examples_are_refused(rows: int, mode
     assert optimizer.accountant.steps == 0
 
 
+class Beside(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(width, 3)
+
+    def forward(self, x: torch.Tensor, table: torch.Tensor | None = None) -> torch.Tensor:
+        return self.out(x if table is None else x + table.mean(0))
+
+
+@pytest.mark.parametrize(("width", "beside"), [(6, [torch.ones(4, 6)]), (4, [])])
+def test_fewer_rows_than_drawn_are_not_taken_for_something_beside_the_examples(width: int, beside: list) -> None:
+    """A table has as many rows as the batch, or a row as many entries: each pass for one example would have all rows in it."""
+    network, optimizer = private_views(Beside(width), views=1, grad_sample_mode="whole network", expected_batch_size=4)
+    optimizer.begin_batch(4)
+    with refused("module", 4):
+        F.cross_entropy(network(torch.randn(3, width), *beside), torch.arange(3)).backward()
+
+
 class Packed(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -148,7 +148,7 @@ def test_label_length_and_content_count() -> None:
 def test_lengths_leave_out_padding_and_single_numbers() -> None:
     found = read([([4, 5, 0, 0], [1, -100, -100, 2], 7), ([4, 5, 6, 7], [1, 2, 2, 1], 0)], [0, 1])  # type: ignore[arg-type]
     assert lengths(found).tolist() == [4, 8]
-    one, _ = replacements(found[:1] * 3, [found[0], found[1]], np.zeros((3, 2), dtype=bool), np.random.default_rng(0))
+    one, *_ = replacements(found[:1] * 3, [found[0], found[1]], np.zeros((3, 2), dtype=bool), np.random.default_rng(0))
     assert list(one.values()) == [1]
 
 
@@ -159,8 +159,8 @@ def test_records_that_cannot_be_read_are_all_alike() -> None:
 
     found = read(Closed(), [0, 1])  # type: ignore[arg-type]
     assert not distances(found, found).any() and labels(found) == [0, 0]
-    one, many = replacements(found, found, np.eye(2, dtype=bool), np.random.default_rng(0))
-    assert all(a != b for a, b in (one | many).items())
+    one, many, rest = replacements(found, found, np.eye(2, dtype=bool), np.random.default_rng(0))
+    assert all(a != b for a, b in (one | many | rest).items())
 
 
 def test_labels_are_numbers_that_records_share() -> None:
@@ -178,7 +178,7 @@ def test_the_rarest_label_comes_in_and_every_label_goes(seed: int) -> None:
     data = TensorDataset(torch.from_numpy(rng.normal(size=(40, 3))), drawn)
     rows, candidates = list(range(12)), list(range(12, 40))
     same = np.zeros((12, 28), dtype=bool)
-    one, many = replacements(read(data, rows), read(data, candidates), same, rng)
+    one, many, rest = replacements(read(data, rows), read(data, candidates), same, rng)
     ((row, candidate),) = one.items()
     assert drawn[row] != drawn[12 + candidate]
     taken = {int(drawn[12 + source]) for source in many.values()}
@@ -187,6 +187,7 @@ def test_the_rarest_label_comes_in_and_every_label_goes(seed: int) -> None:
     assert [sum(place // 4 == block for place in many) for block in range(3)] == [2, 2, 2]
     gone = {int(drawn[place]) for place in many}
     assert {label for label in range(4) if counts[label] > 1} <= gone
+    assert sorted([*many, *rest]) == rows
 
 
 def test_the_longest_are_those_of_any_part_whose_lengths_differ() -> None:
