@@ -13,6 +13,7 @@ from dptheory.training.benchmarks._arms import (
     GHOST,
     HOOKS,
     MASK,
+    OPACUS,
     PLAIN,
 )
 from dptheory.training.benchmarks._networks import NETWORKS
@@ -21,6 +22,8 @@ from tests.said import marked, page, table
 PROOFS = Path(__file__).parents[1] / "proofs"
 PAGE = PROOFS / "speed.md"
 RESULTS = PROOFS / "figures" / "step_benchmark.json"
+CUDA = PROOFS / "figures" / "step_benchmark_cuda.json"
+"""Of one session with a GPU, by hand: networks of larger batches, medians of steps in turns."""
 
 Results = dict[str, Any]
 
@@ -40,9 +43,9 @@ def ratio(times: Results, arm: str, against: str, key: str = "median") -> float:
     return float(times[arm][key] / times[against][key])
 
 
-def written(results: Results) -> str:
+def written(results: Results, cuda: Results | None = None) -> str:
     """What stands between the markers."""
-    return marked("tests.speed_page", _lines(results))
+    return marked("tests.speed_page", (*_lines(results), *(_on_a_gpu(cuda) if cuda else ())))
 
 
 def _lines(results: Results) -> Iterator[str]:
@@ -68,6 +71,25 @@ def _lines(results: Results) -> Iterator[str]:
     if peaks := _parts(results, "memory/"):
         yield from ("", f"## Peak memory of a step, MLP, batch {results['memory_batch']}", "")
         yield from table(("step", "MiB"), ([arm, f"{part['mebibytes']:,.0f}"] for arm, part in peaks))
+
+
+def _on_a_gpu(cuda: Results) -> Iterator[str]:
+    versions = ", ".join(f"{name} {version}" for name, version in cuda["versions"].items())
+    yield from (
+        "",
+        "## On a GPU",
+        "",
+        f"One {cuda['device']}, {cuda['date']}, {versions}; medians of {cuda['rounds']} rounds.",
+        "",
+    )
+    arms = (DP_SGD, MASK, HOOKS, OPACUS, GHOST)
+    heads = ("network", "batch", "plain torch, ms", *(f"{arm} / plain" for arm in arms), "DP-SGD / Opacus hooks")
+    rows = []
+    for name, found in cuda["networks"].items():
+        ms = found["milliseconds"]
+        ratios = [*(ms[arm] / ms[PLAIN] for arm in arms), ms[DP_SGD] / ms[OPACUS]]
+        rows.append([name, found["batch"], f"{ms[PLAIN]:.3g}", *(f"{one:.2f}" for one in ratios)])
+    yield from table(heads, rows)
 
 
 def _parts(results: Results, kind: str) -> list[tuple[str, Results]]:
@@ -124,4 +146,5 @@ def _arm(arm: str, part: Results, against: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE, written(json.loads(RESULTS.read_text(encoding="utf-8")))), encoding="utf-8")
+    both = (json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, CUDA))
+    PAGE.write_text(page(PAGE, written(*both)), encoding="utf-8")

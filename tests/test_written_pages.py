@@ -45,7 +45,8 @@ def test_the_page_on_practice_is_what_the_code_does() -> None:
 
 
 def test_speed_is_what_was_measured() -> None:
-    now = page(speed_page.PAGE, speed_page.written(json.loads(speed_page.RESULTS.read_text(encoding="utf-8"))))
+    both = (json.loads(path.read_text(encoding="utf-8")) for path in (speed_page.RESULTS, speed_page.CUDA))
+    now = page(speed_page.PAGE, speed_page.written(*both))
     assert speed_page.PAGE.read_text(encoding="utf-8") == now, "python -m tests.speed_page writes it anew"
 
 
