@@ -1,1 +1,0 @@
-"""The site: what Sphinx needs to make pages of the README, the proof pages and the docstrings."""
