@@ -16,7 +16,6 @@ class Kind(enum.Enum):
     MONTE_CARLO = "monte carlo"
     SEARCH = "search"
     COUNTEREXAMPLE = "counterexample"
-    REAL_DATA = "real data"
 
 
 @dataclass(frozen=True)
