@@ -11,13 +11,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from dptheory.training import PrivacyEngine, make_private, make_private_with_epsilon, plan
 from dptheory.training._streams import simulation
-from dptheory.training.engine import GRAD_SAMPLE_MODES, check_rows_apart
-from dptheory.training.engine._attention import adapt_attention
-from dptheory.training.engine._optimizer import exact_products
+from dptheory.training.engine import check_rows_apart
 from dptheory.training.mechanisms import Constant, DpSgd, RandomSparsification
 from dptheory.training.networks import dp_cnn, mlp, resnet20, small_tanh_cnn, wrn_16_4
 from dptheory.training.planning import Effort
-from tests.training import errors_table, sgd
 from tests.training.test_modes_agree import COUNT, NETWORKS, trained
 
 CUDA = "cuda"
@@ -57,35 +54,6 @@ def test_a_simulated_release_is_that_of_the_cpu(network: str) -> None:
             continue
         for one, other in zip(here, there, strict=True):
             torch.testing.assert_close(other.cpu(), one, rtol=1e-9, atol=1e-9 * float(one.abs().max()))
-
-
-@pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
-@pytest.mark.parametrize("name", errors_table.RIGHT)
-def test_layers_of_public_reports(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tensors that a model makes anew are on the device by the loop's default, as many users set it."""
-    for constant, value in list(vars(errors_table).items()):
-        if isinstance(value, torch.Tensor):
-            monkeypatch.setattr(errors_table, constant, value.to(CUDA))
-    build, inputs, loss = errors_table.RIGHT[name]
-    batch = tuple(part.to(CUDA) for part in inputs)
-
-    def there(model: nn.Module, *rows: torch.Tensor) -> torch.Tensor:
-        with torch.device(CUDA):
-            return loss(model, *rows)
-
-    torch.manual_seed(1)
-    model = build().to(CUDA)
-    plain = copy.deepcopy(model)
-    adapt_attention(plain)
-    with exact_products():
-        wanted = sgd.alone(plain, errors_table.N, lambda place: there(plain, *[part[place] for part in batch]))
-        private, optimizer, (rows,) = errors_table.private_loop(model, batch, grad_sample_mode=mode)
-        optimizer.zero_grad()
-        there(private, *rows).backward()
-    scale = max(float(one.abs().max()) for one in wanted)
-    for one, other in zip(optimizer.params, wanted, strict=True):
-        assert float((one.grad_sample - other).abs().max()) <= 600 * 2.0**-23 * scale  # as on the CPU
-    optimizer.step()
 
 
 def _loader(count: int = 256) -> DataLoader:

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.engine._attention import adapt_attention
+from dptheory.training.engine._optimizer import exact_products
 from tests.refused import refused
 from tests.training import errors_table as t
 from tests.training import sgd
@@ -25,13 +26,33 @@ def alone(model: nn.Module, batch: tuple[torch.Tensor, ...], loss: Callable[...,
     return sgd.alone(model, t.N, lambda place: loss(model, *[part[place] for part in batch]))
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
+ON_A_GPU = pytest.param(
+    "cuda",
+    marks=(pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")),
+)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
 @pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
 @pytest.mark.parametrize("name", t.RIGHT)
-def test_trains_with_the_gradients_of_each_example(name: str, mode: str) -> None:
-    build, batch, loss = t.RIGHT[name]
+@exact_products()  # torch's convolutions on a GPU round factors to 11 bits otherwise
+def test_trains_with_the_gradients_of_each_example(
+    name: str, mode: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors that a model makes anew are on the device by the loop's default, as many users set it."""
+    for constant, value in list(vars(t).items()):
+        if isinstance(value, torch.Tensor):
+            monkeypatch.setattr(t, constant, value.to(device))
+    build, inputs, loss_there = t.RIGHT[name]
+    batch = tuple(part.to(device) for part in inputs)
+
+    def loss(model: nn.Module, *rows: torch.Tensor) -> torch.Tensor:
+        with torch.device(device):
+            return loss_there(model, *rows)
+
     torch.manual_seed(1)
-    model = build()
+    model = build().to(device)
     plain = copy.deepcopy(model)
     adapt_attention(plain)
     wanted = alone(plain, batch, loss)

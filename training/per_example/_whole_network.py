@@ -152,7 +152,7 @@ class Arguments:
 
     def examples(self, leaves: Sequence[Any]) -> int:
         """The number of examples: the rows of the batch that was drawn, or those that most tensors have which may be of examples."""
-        sizes = {i: len(one) for i, one in enumerate(leaves) if isinstance(one, torch.Tensor) and one.dim()}
+        sizes = {i: len(one) for i, one in _tensors_of(leaves).items()}
         kept = [rows for i, rows in sizes.items() if (i, len(leaves)) not in self._constant]
         if self.drawn:
             fitting = [rows for rows in sizes.values() if rows in self.drawn]
@@ -168,19 +168,15 @@ class Arguments:
 
         A loop that hands the model fewer rows than were drawn must not have its rows taken for something beside the examples.
         """
-        tensors = [one for one in leaves if isinstance(one, torch.Tensor) and one.dim()]
-        return len(self.drawn) == 1 and any(
-            not tensors or len(tensors) >= rows or any(rows in one.shape for one in tensors) for rows in self.drawn
-        )
+        if len(self.drawn) != 1:
+            return False
+        (rows,), tensors = self.drawn, _tensors_of(leaves).values()
+        return not tensors or len(tensors) >= rows or any(rows in one.shape for one in tensors)
 
     def leave_out(self, leaves: Sequence[Any]) -> bool:
         """Take the arguments that were taken for examples for none, where nothing else says that they are; whether others are left."""
         found, count = {(i, len(leaves)) for i in self.places(leaves)}, len(leaves)
-        rest = (
-            {(i, count) for i, one in enumerate(leaves) if isinstance(one, torch.Tensor) and one.dim()}
-            - found
-            - self._refuted
-        )
+        rest = {(i, count) for i in _tensors_of(leaves)} - found - self._refuted
         if self.drawn or not rest:
             return False
         self._refuted |= found
@@ -191,13 +187,13 @@ class Arguments:
         """The arguments with a row for each example."""
         rows = self.examples(leaves)
         return [
-            i
-            for i, one in enumerate(leaves)
-            if isinstance(one, torch.Tensor)
-            and one.dim()
-            and len(one) == rows
-            and (i, len(leaves)) not in self._constant
+            i for i, one in _tensors_of(leaves).items() if len(one) == rows and (i, len(leaves)) not in self._constant
         ]
+
+
+def _tensors_of(leaves: Sequence[Any]) -> dict[int, torch.Tensor]:
+    """The arguments that have rows, by place."""
+    return {i: one for i, one in enumerate(leaves) if isinstance(one, torch.Tensor) and one.dim()}
 
 
 def called(
@@ -255,16 +251,12 @@ class WholeNetwork:
         if not call.rows:
             return {name: p.new_zeros(0, *p.shape) for name, p in own.items()}
         outputs_rows = {len(one) for one in call.outputs.values() if one.dim()} - {call.rows}
-        beside = {
-            len(one)
-            for i, one in enumerate(call.leaves)
-            if i not in call.mapped and isinstance(one, torch.Tensor) and one.dim()
-        }
+        beside = {len(one) for i, one in _tensors_of(call.leaves).items() if i not in call.mapped}
         if not call.mapped or outputs_rows & beside:  # each pass would have all examples
             raise ArgumentError(
                 "module",
                 "get the examples of the drawn batch as rows of its tensors, for passes of one example",
-                [tuple(one.shape) for one in call.leaves if isinstance(one, torch.Tensor)],
+                [tuple(one.shape) for one in _tensors_of(call.leaves).values()],
                 got=f"a batch of {call.rows // call.views} examples and arguments of other numbers of rows",
                 then=": hand it all of them in the first dimension",
             )
