@@ -39,16 +39,17 @@ LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, B
 
 def total_loss(spacing: float, steps: int) -> float:
     """``steps`` times ``spacing``, rounded up."""
-    return math.inf if math.isinf(spacing * steps) else rounded_up(steps * Fraction(spacing))
+    return math.inf if math.isinf(spacing * steps) else double_above(steps * Fraction(spacing))
 
 
 def added_up(losses: Iterable[float]) -> float:
     """The sum, rounded up."""
     losses = tuple(losses)
-    return math.inf if math.isinf(sum(losses)) else rounded_up(sum(map(Fraction, losses), Fraction(0)))
+    return math.inf if math.isinf(sum(losses)) else double_above(sum(map(Fraction, losses), Fraction(0)))
 
 
-def rounded_up(exact: Fraction) -> float:
+def double_above(exact: Fraction) -> float:
+    """The least double that is not below."""
     nearest = float(exact)
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import rounded_up, total_loss
+from dptheory.privacy._bounds import double_above, total_loss
 from dptheory.privacy.methods._closed_forms import LEAST
 from dptheory.privacy.methods.lattice._loss import ROUNDING, LatticeLoss, renyi_curve, rounding
 from dptheory.pruning import SubsetMallows
@@ -170,10 +170,8 @@ _STEEPEST = 60.0  # most of the tilt, nats per lattice step
 _FARTHEST = 600.0  # most of it for a Renyi divergence
 _BENT = 0.1  # phase up to which its argument is summed as a series
 _MOST_NODES, _ROWS = 2**15, 2**12
-_MANY_NODES, _NARROWEST = (
-    500,
-    0.02,
-)  # beyond so many it pays to look for fewer, where characteristic functions are so wide
+_MANY_NODES = 500  # beyond so many it pays to look for fewer,
+_NARROWEST = 0.02  # where characteristic functions are so wide
 _MOST_ORDERS = 300
 _LEAST_LOG_DELTA = -650.0
 _OVERFLOW = 700.0
@@ -271,7 +269,7 @@ class ContourLoss:
         return np.minimum(np.minimum(largest, 0.5 * orders * self.spacing * largest), np.maximum(found, 0.0))
 
     def _log_moment_above(self, order: float) -> float:
-        tilt = rounded_up(Fraction(self.spacing) * (Fraction(order) - 1))
+        tilt = double_above(Fraction(self.spacing) * (Fraction(order) - 1))
         log_moment, error = _log_moment(self.mechanism, tilt) if tilt <= _FARTHEST else (tilt * self.top, 0.0)
         return log_moment + error
 
