@@ -4,7 +4,9 @@ import html
 import re
 import tempfile
 import webbrowser
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -13,6 +15,8 @@ from dptheory.files import write_atomically
 
 _CODE = re.compile(r"^```.*?^```|(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL | re.MULTILINE)
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
+_CLOSING_BASE = re.compile(r"(<(?:msup|msub|msubsup)>)<mo( [^>]*minsize[^>]*)>([^<]*)</mo>")
+"""A large bracket that carries an exponent: browsers take it for the opening one, and draw it low and small."""
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><base href="{base}/">
@@ -42,7 +46,7 @@ def page_html(title: str, markdown: str, folder: Path) -> str:
     try:
         from markdown_it import MarkdownIt
 
-        from dptheory.cli._mathml import mathml
+        _converter()
     except ImportError:
         raise ValueError("--open needs the extra docs: pip install 'dptheory[docs]'") from None
     formulas: list[str] = []
@@ -59,3 +63,19 @@ def page_html(title: str, markdown: str, folder: Path) -> str:
     body = MarkdownIt("commonmark").enable("table").render(text)
     body = re.sub("\ue000(\\d+)\ue001", lambda found: formulas[int(found[1])], body)
     return _PAGE.format(title=html.escape(title), base=folder.as_uri(), body=body)
+
+
+@cache
+def _converter() -> Any:
+    from math_core import LatexToMathML
+
+    return LatexToMathML(macros={"cr": r"\\", "tag": r"\qquad(#1)"}, fancy_error=False)
+
+
+def mathml(latex: str, *, display: bool) -> str:
+    """MathML of a formula of a page; what one formula defines is forgotten before the next."""
+    try:
+        found: str = _converter().convert_with_local_state(latex.strip(), displaystyle=display)
+    except Exception as error:
+        raise ValueError(f"formula {latex!r}: {error}") from error
+    return _CLOSING_BASE.sub(r'\1<mrow><mo form="postfix"\2>\3</mo></mrow>', found)

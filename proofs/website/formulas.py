@@ -10,7 +10,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
-from dptheory.cli._mathml import mathml
+from dptheory.cli._open import mathml
 
 FONT = "STIXTwoMath-Regular.ttf"
 _LONG = 25

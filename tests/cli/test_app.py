@@ -727,7 +727,7 @@ def test_the_page_is_written_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(cli.app, ["claim", "gip.mse_t0", "--open"])
     assert done.exit_code == 0 and done.stdout.startswith("opened ")
     text = Path(url2pathname(urlsplit(opened[0]).path)).read_text(encoding="utf-8")
-    assert "<h1>gip.mse_t0: top-k pruning MSE</h1>" in text and "<strong>FALSE</strong>" in text
+    assert "<h1>gip.mse_t0: top-k pruning MSE</h1>" in text and "<strong>FALSE, repairable</strong>" in text
     assert text.count("<math") > 50
 
 
@@ -741,7 +741,7 @@ def test_without_a_browser_the_file_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_pages_or_library_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "math_core", None)
-    monkeypatch.delitem(sys.modules, "dptheory.cli._mathml", raising=False)
+    _open._converter.cache_clear()
     done = CliRunner().invoke(cli.app, ["claim", "gip.thm1", "--open"])
     assert (done.exit_code, done.stderr) == (2, "Error: --open needs the extra docs: pip install 'dptheory[docs]'\n")
     monkeypatch.setattr(_prose, "page_folders", lambda: (tmp_path,))
@@ -761,11 +761,9 @@ def test_no_page_is_left_with_a_raw_formula() -> None:
 
 def test_a_large_closing_bracket_with_an_exponent_is_drawn_as_closing() -> None:
     pytest.importorskip("math_core", reason="needs the extra docs")
-    from dptheory.cli._mathml import mathml
-
-    found = mathml(r"\big(a+b\big)^2", display=False)
+    found = _open.mathml(r"\big(a+b\big)^2", display=False)
     assert '<msup><mrow><mo form="postfix" minsize="1.2em" maxsize="1.2em">)</mo></mrow><mn>2</mn></msup>' in found
-    assert mathml(r"(a)^2", display=False).count("postfix") == 0
+    assert _open.mathml(r"(a)^2", display=False).count("postfix") == 0
 
 
 def test_displayed_formulas_keep_the_layout_of_mathematics(tmp_path: Path) -> None:
