@@ -125,6 +125,14 @@ def _complaint(result: Result, name: str, option: str, value: str) -> str | None
     return None
 
 
+@pytest.mark.parametrize(("given", "shown"), [("2%", "0.02"), (".5 %", "0.005"), ("two", "'two'")])
+def test_what_is_no_number_is_shown(given: str, shown: str) -> None:
+    said = _run(
+        "privacy epsilon", {"--sampling-rate": given, "--noise-multiplier": "1", "--steps": "9", "--delta": "1e-5"}
+    )
+    assert said.exit_code == 2 and given in said.stderr and shown in said.stderr
+
+
 def test_a_bad_path_is_refused_before_the_checks_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def never(*_: object) -> None:
         raise AssertionError("a check ran")

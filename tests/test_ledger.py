@@ -507,6 +507,11 @@ def test_every_next_step_can_be_taken() -> None:
     assert wrong == [] and len(imports) > 100
 
 
+@pytest.mark.parametrize("name", ["PosteriorFreeze", "LayerFreezing", "draw_mask"])
+def test_a_mechanism_is_found_by_its_name(name: str) -> None:
+    assert find(name).matches[0].name == f"dptheory.training.mechanisms.{name}"
+
+
 def test_nothing_found_names_what_is_near() -> None:
     found = find("kapa")
     assert (found.matches, found.found, found.near) == ((), 0, ("kappa",))

@@ -89,8 +89,8 @@ def test_how_many_statements_have_which_verdict() -> None:
     assert f"{severe[claims.Severity.SLIP]} slips of the pen" in said
     short = (
         f"Of {len(rows)} statements that the papers argue, {true} are true as printed, {count[claims.Verdict.CONDITIONAL]} need a "
-        f"condition that is not stated, {count[claims.Verdict.FALSE]} are false, and {count[claims.Verdict.NOT_SHOWN]} are not shown; "
-        f"our own {sum(one.ours for one in claims.all_claims())} are counted apart."
+        f"condition that is not stated, {count[claims.Verdict.FALSE]} are false, and {count[claims.Verdict.NOT_SHOWN]} are not shown. "
+        f"We add {sum(one.ours for one in claims.all_claims())} results of our own."
     )
     assert short in " ".join(README.split())
     checked = [one for one in claims.all_claims() if one.kernel]

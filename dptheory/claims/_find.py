@@ -1,5 +1,6 @@
 """Finding claims, functions and arguments by words: a label in a paper, a symbol, a part of a name."""
 
+import ast
 import dataclasses
 import difflib
 import functools
@@ -11,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import dptheory
 from dptheory import _validate
@@ -272,12 +272,12 @@ def _near(units: list[Words]) -> Iterator[str]:
 
 @functools.cache
 def _index() -> tuple[_Entry, ...]:
-    claims, functions = all_claims(), dict(_functions())
+    claims = all_claims()
     named = {name: claim.id for claim in reversed(claims) for name in claim.calculator_names}
     return (
         *(_of_task(*one) for one in _TASKS),
         *(_of_claim(claim) for claim in claims),
-        *(_of_function(name, one, named.get(name)) for name, one in functions.items()),
+        *(_of_function(*one, named.get(one[0])) for one in (*_functions(), *_of_training())),
         *_of_glossary(),
     )
 
@@ -358,20 +358,31 @@ def _split(name: str) -> tuple[str, str]:
     return ".".join(parts[:2]), parts[2]
 
 
-_NOT_SEARCHED = ("dptheory.cli", "dptheory.training")
-"""The command line; and what needs PyTorch, which takes seconds to load and may be missing."""
-
-
-def _functions() -> Iterator[tuple[str, Any]]:
-    """The functions and classes that the packages offer, by import path."""
+def _functions() -> Iterator[tuple[str, str, str]]:
+    """Import path, docstring and arguments of the functions and classes that the packages of the theory offer."""
     for found in pkgutil.iter_modules(dptheory.__path__, "dptheory."):
-        if not found.ispkg or found.name in _NOT_SEARCHED:
+        if not found.ispkg or found.name in ("dptheory.cli", "dptheory.training"):
             continue
         package = importlib.import_module(found.name)
         for name in package.__all__:
             one = getattr(package, name)
             if inspect.isfunction(one) or (inspect.isclass(one) and _is_made(one)):
-                yield f"{found.name}.{name}", one
+                yield f"{found.name}.{name}", inspect.getdoc(one) or "", " ".join(inspect.signature(one).parameters)
+
+
+def _of_training() -> Iterator[tuple[str, str, str]]:
+    """As ``_functions``, read in the files: PyTorch takes seconds to load and may be missing."""
+    root = Path(dptheory.__file__).parent
+    for package in sorted((root / "training").glob("*/__init__.py")):
+        for imported in (one for one in ast.parse(package.read_text("utf-8")).body if isinstance(one, ast.ImportFrom)):
+            file = root.joinpath(*(imported.module or "").split(".")[1:]).with_suffix(".py")
+            names = {one.name for one in imported.names}
+            for made in ast.parse(file.read_text("utf-8")).body if file.is_file() else ():
+                if isinstance(made, ast.FunctionDef | ast.ClassDef) and made.name in names:
+                    text = (ast.get_docstring(made) or "").replace(r"\*", "*")
+                    of_all = [one for one in ast.walk(made) if isinstance(one, ast.arguments)]
+                    arguments = " ".join(one.arg for each in of_all for one in each.args)
+                    yield f"dptheory.training.{package.parent.name}.{made.name}", text, arguments
 
 
 def _is_made(one: type) -> bool:
@@ -380,11 +391,10 @@ def _is_made(one: type) -> bool:
     return not (result or issubclass(one, BaseException) or hasattr(one, "__members__"))
 
 
-def _of_function(name: str, one: Any, claim: str | None) -> _Entry:
+def _of_function(name: str, text: str, arguments: str, claim: str | None) -> _Entry:
     module, _, short = name.rpartition(".")
-    line = " ".join((inspect.getdoc(one) or "").split("\n\n")[0].split())
+    line = " ".join(text.split("\n\n")[0].split())
     steps = (f"from {module} import {short}", *([f"dptheory claim {claim}"] if claim else []))
-    arguments = " ".join(inspect.signature(one).parameters)
     fields = ((10.0, short), (5.0, line), (2.0, module), (2.0, arguments))
     return _entry(_match("function", name, line, *steps), {name, short}, *fields)
 

@@ -19,10 +19,12 @@ def show_claim_on(console: Console, claim: Claim, latex: bool) -> None:
     """Verdict, title, place and reason; then the sections, and what can be typed or opened."""
     colour = f"bold {COLOURS[claim.verdict.name]}"
     meaning = "; ".join(one.value for one in (claim.verdict, claim.severity) if one)
+    if claim.ours:  # no paper prints it
+        meaning = "true as stated here"
     print_wrapped(console, Text.assemble((claim.judgement, colour), f": {meaning} ({claim.state})"))
     print_wrapped(console, Text(f"{claim.id}: {claim.title}", "bold"))
-    place = "our own result, " if claim.ours else ""
-    print_wrapped(console, Text(f"{PAPERS[claim.source.paper]}, {place}{claim.source}"))
+    source = str(claim.source).replace("new,", "our own result,", 1) if claim.ours else claim.source
+    print_wrapped(console, Text(f"{PAPERS[claim.source.paper]}, {source}"))
     _show(console, claim.summary, "", latex)
     if compared := printed_beside_right(claim):
         print_wrapped(console, Text(compared))

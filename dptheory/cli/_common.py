@@ -136,9 +136,17 @@ class Commands(TyperGroup):
             message = getattr(error, "format_message", None)  # of a mistake that Typer has found
             if message is None:
                 raise
-            text = " ".join(message().split())
+            text = " ".join(message().split()) + _given(error)
             code = 2 if text == "" or text.startswith("Usage:") else _say(text)  # without arguments: the help
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _given(error: Exception) -> str:
+    """The value that Typer could not read, which its message leaves out; a percentage as the share that it is."""
+    (given,) = [one["input"] for one in getattr(error.__cause__, "errors", list)()][:1] or [""]
+    percent = re.fullmatch(r"([0-9]*\.?[0-9]+) *%", str(given))
+    share = f"; as a share that is {float(percent[1]) / 100:g}" if percent else ""
+    return f", got {given!r}{share}" if given else ""
 
 
 def _say(message: str) -> int:

@@ -10,7 +10,7 @@ Direction = Literal["remove", "add", "replace"]
 """Which law has the record: the first ("remove"), the second ("add"), or each one of its own ("replace")."""
 DIRECTIONS = ("worst", "add", "remove")
 SAMPLINGS = ("poisson", "without replacement", "random allocation")
-OF_SHUFFLING = "; of shuffled batches there are bounds of epsilon alone: dptheory privacy epsilon --sampling shuffled"
+OF_SHUFFLING = "; of shuffled batches there are bounds of epsilon alone: privacy.samplers, dptheory privacy epsilon --sampling shuffled"
 NOISE = (0.05, 1000.0)
 MAX_STEPS = 1_000_000
 MAX_RELEASES = 10**12

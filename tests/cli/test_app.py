@@ -659,6 +659,7 @@ def test_a_claim_fits_the_window(width: int) -> None:
         lines = capture.get().split("\nCalculators\n")[0].split("\nFiles\n")[0].splitlines()
         wide = [line for line in lines if cell_len(line) > width or line != line.rstrip()]
         assert lines[0].startswith(claim.verdict.name) and wide == [], claim.id
+        assert not (claim.ours and "printed" in lines[0]), claim.id
 
 
 def test_latex_on_demand() -> None:

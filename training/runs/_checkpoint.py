@@ -194,7 +194,7 @@ def write_statement(run: "Run", folder: Path) -> None:
         found = replace(found, train_size=len(run.train))
     if is_file(run.config.data):
         # whatever the file holds: how many of its rows are equal is private, and the statement is published
-        unit = f"{found.unit}, a row of the file; a person with several rows in it is protected less"
+        unit = f"{found.unit} (a row of the file; whoever has several rows in it is protected less)"
         found = replace(found, unit=unit)
     if run.mean is not None and run.mean.count:
         # The guarantee is of all weights of all steps: a function of them alone, as their mean, has it too.
