@@ -1,7 +1,7 @@
 """Gradients of a layer's parameters for each example: Opacus's formulas where they are right, otherwise the layer's own forward."""
 
 import copy
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -39,23 +39,34 @@ def called_with(
     return functional_call(module, taken, args, dict(kwargs), tie_weights=False)
 
 
-_CONTAINERS = (list, set, dict, OrderedDict, defaultdict)  # kinds of others' making may refuse to be written to
+_CONTAINERS = (list, set, deque, dict, OrderedDict, defaultdict)  # kinds of others' making may refuse to be written to
 
 
 def attributes_of(module: nn.Module) -> Callable[[], None]:
-    """What gives the layers of a module back their attributes of now, and lists, sets and tables among these what is in them."""
+    """What gives the layers of a module back their attributes of now, and what was in lists, sets and tables among these."""
     kept = [(layer, dict(vars(layer))) for layer in module.modules()]
-    held = [(one, copy.copy(one)) for _, own in kept for one in own.values() if type(one) in _CONTAINERS]
+    held: dict[int, tuple[Any, Any]] = {}
+    for _, own in kept:
+        _copy_containers(own, held)
 
     def put_back() -> None:
         for layer, own in kept:
             vars(layer).clear()
             vars(layer).update(own)
-        for one, before in held:
-            one.clear()
-            (one.extend if isinstance(one, list) else one.update)(before)
+        for one, before in held.values():
+            if not isinstance(one, tuple):
+                one.clear()
+                (one.update if isinstance(one, dict | set) else one.extend)(before)
 
     return put_back
+
+
+def _copy_containers(value: Any, held: dict[int, tuple[Any, Any]]) -> None:
+    """Copies of the containers in a table or the like, and of those in these."""
+    for one in value.values() if isinstance(value, dict) else value:
+        if type(one) in (*_CONTAINERS, tuple) and id(one) not in held:
+            held[id(one)] = one, copy.copy(one)
+            _copy_containers(one, held)
 
 
 # --- Layers as they are set that Opacus's own formulas get wrong, without an error

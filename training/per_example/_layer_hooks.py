@@ -136,17 +136,19 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
         """The model's own."""
         self.passes.begin(self._module.training)
         self.passes.under_way = True
-        self.passes.rows = self.passes.arguments.examples(tree.tree_leaves((args, kwargs)))
         try:
-            if not self.passes.recording or torch._C._functorch.maybe_current_level() is not None:
+            if not self.passes.recording:
+                return self._module(*args, **kwargs)
+            self.passes.rows = self.passes.arguments.examples(tree.tree_leaves((args, kwargs)))
+            if torch._C._functorch.maybe_current_level() is not None:
                 return self._module(*args, **kwargs)
             self._try(args, kwargs)
             if not self._trained_alone():
                 output = self._module(*args, **kwargs)
-                leaves = tree.tree_leaves(output)
+                tensors = [one for one in tree.tree_leaves(output) if isinstance(one, torch.Tensor)]
                 for place, dim in self._pairs.items():
-                    if place < len(leaves) and leaves[place].requires_grad:
-                        leaves[place].register_hook(partial(self._of_pairs, dim))
+                    if place < len(tensors) and tensors[place].requires_grad:
+                        tensors[place].register_hook(partial(self._of_pairs, dim))
                 return output
             if torch.compiler.is_compiling() or torch._C._is_tracing():
                 raise ValueError(_STANDARD.format(layer="one"))
@@ -302,8 +304,9 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
 
     def _of_pairs(self, dim: int, gradient: torch.Tensor) -> None:
         """The gradient of an output with a row and a column for each example."""
-        others = gradient.movedim(dim, 1).clone()
-        others.diagonal().zero_()
+        views = self.passes.views
+        others = gradient.movedim(dim, 1).unflatten(1, (-1, views)).unflatten(0, (-1, views)).clone()
+        others.diagonal(dim1=0, dim2=2).zero_()
         if self.passes.enabled and others.any():
             raise ArgumentError(
                 "loss",

@@ -124,9 +124,10 @@ def passed(
     """
     arguments, views = private.passes.arguments, private.passes.views
     rows = count * views
-    taken, parts, given_in = torch.arange(rows) % arguments.examples(leaves), list(leaves), []
+    taken, given_in = torch.arange(rows) % arguments.examples(leaves), []
+    parts = [one.detach() if isinstance(one, torch.Tensor) else one for one in leaves]
     for place in arguments.places(leaves):
-        parts[place] = parts[place].detach()[taken.to(parts[place].device)]
+        parts[place] = parts[place][taken.to(parts[place].device)]
         if inputs and parts[place].is_floating_point():
             given_in.append(parts[place].requires_grad_())
             parts[place] = parts[place].clone()  # it may be written in place

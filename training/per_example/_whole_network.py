@@ -156,7 +156,9 @@ class Arguments:
         kept = [rows for i, rows in sizes.items() if (i, len(leaves)) not in self._constant]
         if self.drawn:
             fitting = [rows for rows in sizes.values() if rows in self.drawn]
-            kept = fitting or (list(self.drawn) if self._stand_elsewhere(leaves) else kept)
+            if not fitting and self._stand_elsewhere(leaves):
+                return next(iter(self.drawn))  # and what has other rows may have those of examples next time
+            kept = fitting or kept
         if not kept:
             return 0
         found = max(kept, key=kept.count)

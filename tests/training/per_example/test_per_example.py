@@ -2,6 +2,7 @@
 
 import logging
 import random
+from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -659,6 +660,31 @@ def test_arguments_without_examples_hide_no_rows(known: bool, listed: bool) -> N
         F.cross_entropy(scores, t.Y).backward()
 
 
+@pytest.mark.parametrize("way", ["evaluation", "no_grad", "training"])
+def test_passes_of_other_rows_say_nothing_of_what_holds_examples(way: str) -> None:
+    """As many are drawn as an example has entries, so that the rows of the others are not the examples."""
+    private, optimizer, _ = t.private_loop(t.Linear(6, 3), (t.X, t.Y), grad_sample_mode="whole network")
+    for _ in range(2):
+        optimizer.loader_drew(6)
+        optimizer.zero_grad()
+        F.cross_entropy(private(t.X[:6]), t.Y[:6]).backward()
+        optimizer.step()
+        optimizer.loader_drew(6)
+        private.train(way != "evaluation")
+        with torch.set_grad_enabled(way != "no_grad"):
+            private(t.X)
+        private.train()
+
+
+def test_a_trial_leaves_no_gradient_where_an_argument_comes_from() -> None:
+    private, optimizer, _ = t.private_loop(t.Model(lambda s, x, row: s.a(x) + row, a=t.Linear(6, 3)), (t.X, t.Y))
+    optimizer.loader_drew(len(t.X))
+    other = nn.Linear(2, 3)
+    loss = F.cross_entropy(private(t.X, other(torch.ones(1, 2)).tanh()), t.Y)
+    assert other.weight.grad is None
+    loss.backward()
+
+
 def test_a_pass_of_some_examples_of_a_batch_is_refused() -> None:
     """Its rows would be added to those of the first ones."""
     private, optimizer, _ = t.private_loop(nn.Sequential(t.Linear(6, 3)), (t.X, t.Y), loss_reduction="sum")
@@ -667,14 +693,16 @@ def test_a_pass_of_some_examples_of_a_batch_is_refused() -> None:
         (F.cross_entropy(private(t.X), t.Y, reduction="sum") + private(t.X[5:]).square().sum()).backward()
 
 
+@pytest.mark.parametrize("views", [1, 2])
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_loss_of_pairs_is_refused_and_one_of_their_diagonal_is_none(whole: bool) -> None:
-    model = t.Model(lambda s, x: s.a(x) @ s.b(x).T, a=t.Linear(6, 6), b=t.Linear(6, 6))
-    private, optimizer, _ = t.private_loop(model, (t.X, t.Y))
-    optimizer.loader_drew(len(t.X))
-    scores = private(t.X)
+def test_a_loss_of_pairs_is_refused_and_one_of_their_diagonal_is_none(whole: bool, views: int) -> None:
+    model = t.Model(lambda s, x: (None, s.a(x) @ s.b(x).T), a=t.Linear(6, 6), b=t.Linear(6, 6))
+    private, optimizer, _ = t.private_loop(model, (t.X, t.Y), views=views)
+    optimizer.loader_drew(len(t.X) // views)
+    _, scores = private(t.X)
+    own = torch.eye(8 // views).repeat_interleave(views, 0).repeat_interleave(views, 1)
     with refused("loss", (8, 8)) if whole else nullcontext():
-        (F.cross_entropy(scores, torch.arange(8)) if whole else scores.diagonal().mean()).backward()
+        (F.cross_entropy(scores, torch.arange(8)) if whole else (scores * own).sum(1).mean()).backward()
 
 
 @pytest.mark.parametrize("mode", ["factors", "whole network"])
@@ -684,16 +712,18 @@ def test_attributes_of_layers_are_as_one_pass_leaves_them(mode: str) -> None:
     def run(s: Any, x: torch.Tensor) -> torch.Tensor:
         hidden, s.passes = s.a(x).tanh(), s.passes + 1
         s.losses.append(hidden.square().mean(1))
+        s.table[0].append(hidden)
         s.table[s.passes] = hidden
         return s.b(hidden)
 
     model = t.Model(run, a=t.Linear(6, 6), b=t.Linear(6, 3))
-    model.passes, model.losses, model.table = 0, [], {}
+    model.passes, model.losses, model.table = 0, [], {0: deque()}
     private, optimizer, _ = t.private_loop(model, (t.X, t.Y), grad_sample_mode=mode)
     optimizer.loader_drew(len(t.X))
     scores, losses = private(t.X), model.losses
     (F.cross_entropy(scores, t.Y) + (sum(losses).mean() if mode == "factors" else 0.0)).backward()
-    assert (model.passes, len(losses), list(model.table)) == (1, 1, [1]) and losses is model.losses
+    assert (model.passes, len(losses), list(model.table), len(model.table[0])) == (1, 1, [0, 1], 1)
+    assert losses is model.losses
     optimizer.step()
 
 
