@@ -194,7 +194,7 @@ class HookedLayers:
     def begin(self, sizes: Iterable[int]) -> None:
         """A forward pass comes, of a batch of one of these sizes."""
         passes = self._private.passes
-        passes.arguments.drawn = {size * passes.views for size in sizes}
+        passes.arguments.drawn = [size * passes.views for size in sizes]
 
     def strays(self, p: torch.Tensor) -> bool:
         """Whether a gradient came to a parameter past its layer."""

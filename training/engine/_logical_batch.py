@@ -99,10 +99,11 @@ class LogicalBatch:
         return self._drawn[0].trial if self._drawn else None
 
     @property
-    def whole(self) -> set[int]:
-        """Sizes of the batches that wait for their step, where the next pass is of one and not of a part."""
+    def whole(self) -> list[int]:
+        """Sizes of the batches that wait for their step, the likeliest first, where the next pass is of one and not of a part."""
         in_parts = self.under_way or self._more_follow is not None
-        return set() if in_parts else {one.size for one in self._drawn}
+        waiting = self._drawn if self._drawn_ahead else reversed(self._drawn)  # the loop has left out earlier ones
+        return [] if in_parts else list(dict.fromkeys(one.size for one in waiting))
 
     def is_dry(self, rows: int) -> bool:
         """Whether a part of so many rows is of a batch whose step releases nothing.

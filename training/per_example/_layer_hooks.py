@@ -148,7 +148,7 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
                 tensors = [one for one in tree.tree_leaves(output) if isinstance(one, torch.Tensor)]
                 for place, dim in self._pairs.items():
                     if place < len(tensors) and tensors[place].requires_grad:
-                        tensors[place].register_hook(partial(self._of_pairs, dim))
+                        tensors[place].register_hook(partial(self._of_pairs, dim))  # type: ignore[no-untyped-call]
                 return output
             if torch.compiler.is_compiling() or torch._C._is_tracing():
                 raise ValueError(_STANDARD.format(layer="one"))
@@ -304,8 +304,9 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
 
     def _of_pairs(self, dim: int, gradient: torch.Tensor) -> None:
         """The gradient of an output with a row and a column for each example."""
-        views = self.passes.views
-        others = gradient.movedim(dim, 1).unflatten(1, (-1, views)).unflatten(0, (-1, views)).clone()
+        pairs = gradient.movedim(dim, 1)
+        examples = examples_of(len(pairs), self.passes.views, "the model"), self.passes.views
+        others = pairs.reshape(*examples, *examples, *pairs.shape[2:]).clone()
         others.diagonal(dim1=0, dim2=2).zero_()
         if self.passes.enabled and others.any():
             raise ArgumentError(

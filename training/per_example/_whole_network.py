@@ -147,18 +147,18 @@ class Arguments:
 
     def __init__(self) -> None:
         self._constant, self._refuted = set[tuple[int, int]](), set[tuple[int, int]]()
-        self.drawn: set[int] = set()
-        """Rows of the batches of which one comes next, where that is known."""
+        self.drawn: list[int] = []
+        """Rows of the batches of which one comes next, the likeliest first, where that is known."""
 
     def examples(self, leaves: Sequence[Any]) -> int:
         """The number of examples: the rows of the batch that was drawn, or those that most tensors have which may be of examples."""
         sizes = {i: len(one) for i, one in _tensors_of(leaves).items()}
         kept = [rows for i, rows in sizes.items() if (i, len(leaves)) not in self._constant]
         if self.drawn:
-            fitting = [rows for rows in sizes.values() if rows in self.drawn]
+            fitting = [rows for rows in self.drawn if rows in sizes.values()]
             if not fitting and self._stand_elsewhere(leaves):
-                return next(iter(self.drawn))  # and what has other rows may have those of examples next time
-            kept = fitting or kept
+                return self.drawn[0]  # and what has other rows may have those of examples next time
+            kept = fitting[:1] or kept
         if not kept:
             return 0
         found = max(kept, key=kept.count)

@@ -645,18 +645,21 @@ def test_a_list_of_rows_in_another_order_is_refused() -> None:
         tried(OTHERS["a list of rows"][0], (t.X, t.Y), lambda m, x, y: F.cross_entropy(torch.stack(m(x)), y))
 
 
-@pytest.mark.parametrize("listed", [False, True])
-@pytest.mark.parametrize("known", [False, True])
-def test_arguments_without_examples_hide_no_rows(known: bool, listed: bool) -> None:
-    """Most of them have three rows, and tensors in a list have none of the batch's."""
+@pytest.mark.parametrize(
+    ("drawn", "ahead", "listed"),
+    [((), False, False), ((3, 8), False, False), ((8, 3), True, False), ((), False, True), ((8,), False, True)],
+)
+def test_arguments_without_examples_hide_no_rows(drawn: tuple[int, ...], ahead: bool, listed: bool) -> None:
+    """Most of them have three rows, as has a batch that was left out or drawn ahead; tensors in a list have none of the batch's."""
     run = lambda s, x, *_: s.b(s.a((torch.stack(x) if listed else x).flip(0)).tanh().flip(0))  # noqa: E731
     private, optimizer, _ = t.private_loop(of_two(run)(), (t.X, t.Y))
-    if known:
-        optimizer.loader_drew(len(t.X))
+    optimizer.loader_begins(drawn_ahead=ahead)
+    for rows in drawn:
+        optimizer.loader_drew(rows)
     scores = private([*t.X] if listed else t.X, torch.rand(3, 3), torch.rand(3))
     found = {name.partition(".")[0] for name in private.passes.alone.values()}
-    assert found == (({"a", "b"} if known else set()) if listed else {"a"})
-    with refused("module", 8) if known and listed else nullcontext():
+    assert found == (({"a", "b"} if drawn else set()) if listed else {"a"})
+    with refused("module", 8) if drawn and listed else nullcontext():
         F.cross_entropy(scores, t.Y).backward()
 
 
