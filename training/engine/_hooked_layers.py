@@ -169,6 +169,10 @@ class HookedLayers:
         held = vars(self._private).get(name)  # of the wrapper itself, which hands on what its model has
         return held is not None and vars(self._private._module).get(name) is held
 
+    def parameters(self) -> set[nn.Parameter]:
+        """Those that the model has now, of layers that came later, too."""
+        return {p for m in every_layer(self._private._module) for p in m._parameters.values() if p is not None}
+
     def follow(self) -> bool:
         """Put the hooks on anew where ``requires_grad`` has changed, if the model still passes the checks; whether it has."""
         check_statistics(self._private._module)

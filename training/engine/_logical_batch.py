@@ -240,9 +240,9 @@ class GradientEdits:
 
     def check(self, params: Iterable[torch.Tensor]) -> Tensors:
         """See that the gradients are as the last backward pass left them, where it left any: at these parameters."""
-        arrived = [(p, self._left.pop(id(p))) for p in params if id(p) in self._left]
-        for p, left in arrived:
-            if p.grad is not None and left != (p.grad.data_ptr(), p.grad._version):
+        arrived = [p for p in params if id(p) in self._left]
+        for p in arrived:
+            if p.grad is not None and self._left[id(p)] != (p.grad.data_ptr(), p.grad._version):
                 raise ArgumentError(
                     f"p.grad of {self._names.get(p, 'a parameter')}",
                     "stay as backward() left it until step()",
@@ -251,7 +251,7 @@ class GradientEdits:
                     then=": step() releases per-sample gradients, each clipped to max_grad_norm, in its place; leave out "
                     "clip_grad_norm_, GradScaler and own edits (change max_grad_norm, the loss or the learning rate)",
                 )
-        return [p for p, _ in arrived]
+        return arrived
 
     def forget(self) -> None:
         """What was left is cleared."""
@@ -298,7 +298,6 @@ class GradientSums:
         """Compare, where that has not been done; refuse what differs clearly for a parameter, and ``strays``: gradients past layers."""
         found = [(p, rows, self._gradient(p, rows)) for p, rows in zip(params, samples.parts, strict=True)]
         new = [(p, rows, gradient) for p, rows, gradient in found if gradient is not None]
-        self._bare = set()
         largest = max(size_of(rows, self._divisor(rows)) for rows in samples.parts) if new else 0.0
         fits: dict[Any, bool | None] = {p: self._add_up(rows, gradient, largest) for p, rows, gradient in new}
         for p, fit in (fits | dict.fromkeys(strays, False)).items():
@@ -314,6 +313,7 @@ class GradientSums:
                 )
             if fit:
                 self._seen.add(id(p))
+        self._bare = set()
 
     def _gradient(self, p: torch.Tensor, rows: Representation) -> torch.Tensor | None:
         """The gradient of this backward pass and no other; None where there is none to compare with."""

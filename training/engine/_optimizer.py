@@ -360,6 +360,7 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         params = self.params
         arrived = self._edits.check(params)
         self._sums.check(params, samples, [p for p in arrived if self._layers is not None and self._layers.strays(p)])
+        self._edits.forget()
         if self._batch.is_dry(samples.examples):
             self._compare(params, samples)
             return
@@ -548,7 +549,8 @@ def _refuse_bare_step(private: "weakref.ref[MechanismOptimizer]", optimizer: tor
     own = private()  # a reference that does not hold it: torch keeps this hook for the whole process
     if own is None or own._makes_step or own._layers is None or not own._layers.private:
         return
-    if any(p in own._names for group in optimizer.param_groups for p in group["params"]):
+    held = own._names.keys() | own._layers.parameters()
+    if any(p in held for group in optimizer.param_groups for p in group["params"]):
         raise ArgumentError.about(
             "optimizer",
             None,

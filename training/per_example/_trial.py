@@ -124,10 +124,11 @@ def passed(
     """
     arguments, views = private.passes.arguments, private.passes.views
     rows = count * views
-    taken, given_in = torch.arange(rows) % arguments.examples(leaves), []
-    parts = [one.detach() if isinstance(one, torch.Tensor) else one for one in leaves]
-    for place in arguments.places(leaves):
-        parts[place] = parts[place][taken.to(parts[place].device)]
+    taken, at, given_in = torch.arange(rows) % arguments.examples(leaves), arguments.places(leaves), []
+    rest = {i: one.detach().clone() for i, one in enumerate(leaves) if isinstance(one, torch.Tensor) and i not in at}
+    parts = [rest.get(i, one) for i, one in enumerate(leaves)]
+    for place in at:
+        parts[place] = parts[place].detach()[taken.to(parts[place].device)]
         if inputs and parts[place].is_floating_point():
             given_in.append(parts[place].requires_grad_())
             parts[place] = parts[place].clone()  # it may be written in place

@@ -649,8 +649,9 @@ def after_backward() -> tuple[nn.Parameter, GradientEdits]:
 def test_a_write_is_seen(name: str) -> None:
     p, edits = after_backward()
     EDITS[name](p)
-    with refused("p.grad of p"):
-        edits.check([p])
+    for _ in range(2):
+        with refused("p.grad of p"):
+            edits.check([p])
 
 
 def test_what_backward_leaves_is_let_through() -> None:
@@ -658,9 +659,6 @@ def test_what_backward_leaves_is_let_through() -> None:
     p, edits = after_backward()
     p.sum().backward()
     edits.check([p])
-    p.grad.zero_()
-    edits.check([p])  # known once only
-    p.sum().backward()
     p.grad.zero_()
     edits.forget()
     edits.check([p])

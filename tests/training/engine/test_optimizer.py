@@ -864,13 +864,15 @@ def test_a_call_that_fails_leaves_the_given_optimizer_as_it_was() -> None:
 
 @pytest.mark.parametrize("other", [copy.copy, lambda one: torch.optim.Adam(one.param_groups[0]["params"][:1])])
 def test_no_other_optimizer_steps_private_weights(other) -> None:
-    """A fresh one, or a shallow copy, trained on bare gradients, and epsilon said nothing of it."""
+    """A fresh one, or a shallow copy, trained on bare gradients, and epsilon said nothing of it; so one of a layer that came later."""
     model, bare, (private, optimizer) = given_one()
     apart = torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=0.1)
+    model.later = nn.Linear(2, 2)
     backward_of_four(private, optimizer)
     before = flat(model)
-    with refused("optimizer", "to_standard_module()"):
-        other(bare).step()
+    for steps in (other(bare).step, torch.optim.SGD(model.later.parameters(), lr=0.1).step):
+        with refused("optimizer", "to_standard_module()"):
+            steps()
     apart.step()
     assert np.array_equal(flat(model), before)
     optimizer.step()
