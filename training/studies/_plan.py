@@ -56,12 +56,8 @@ def plan(study: Study, find: Find) -> Plan:
                 points = _points(phase)
                 count = len(points) * len(phase.seeds)
                 waiting[phase.name] = waiting.get(phase.name, 0) + count
-                epochs += (
-                    count
-                    * study.config(
-                        phase, arm=arm or next(iter(study.arms)), point=points[0], seed=phase.seeds[0]
-                    ).epochs
-                )
+                one = _planned(study, phase, arm or next(iter(study.arms)), points[0], {}, phase.seeds[0])
+                epochs += count * one.config.epochs
             else:
                 runs.extend(known)
     order = {phase.name: number for number, phase in enumerate(study.phases)}
@@ -177,7 +173,7 @@ def _grid(study: Study, phase: Phase, arm: str, find: Find) -> list[Mapping[str,
 def _planned(
     study: Study, phase: Phase, arm: str, point: Mapping[str, Any], named: Mapping[str, Any], seed: int
 ) -> PlannedRun:
-    return PlannedRun(phase.name, arm, named, study.config(phase, arm=arm, point=point, seed=seed))
+    return PlannedRun(phase.name, arm, named, study.config(phase.name, arm=arm, point=point, seed=seed))
 
 
 def _points(phase: Phase) -> list[Mapping[str, Any]]:

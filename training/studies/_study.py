@@ -102,17 +102,24 @@ class Study:
     arms: Mapping[str, Mapping[str, Any]]
     phases: tuple[Phase, ...]
     comparisons: tuple[Comparison, ...]
+    _made: dict[Any, RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def phase(self, name: str) -> Phase:
         """The phase of that name."""
         return next(phase for phase in self.phases if phase.name == name)
 
-    def config(self, phase: Phase, *, arm: str, point: Mapping[str, Any], seed: int) -> RunConfig:
-        """Configuration of one run.
+    def config(self, phase: str, *, arm: str, point: Mapping[str, Any], seed: int) -> RunConfig:
+        """Configuration of one run, in the phase of that name; made once, as comparisons ask for the same ones again and again.
 
         Raises:
             ValueError: an unknown key, or a value outside its range.
         """
+        asked = (phase, arm, *point.items(), seed)
+        if asked not in self._made:
+            self._made[asked] = self._config(self.phase(phase), arm, point, seed)
+        return self._made[asked]
+
+    def _config(self, phase: Phase, arm: str, point: Mapping[str, Any], seed: int) -> RunConfig:
         table: Mapping[str, Any] = self.base
         for changes in (self.arms[arm], phase.changes, phase.per_arm.get(arm, {})):
             table = merged(table, changes)
@@ -188,7 +195,7 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
         ...     "arms": {"dp-sgd": {}, "masked": {"mechanism": {"name": "random-sparsification", "drop_rate": 0.5}}},
         ...     "phases": {"final": {"seeds": {"first": 0, "count": 8}}},
         ...     "comparisons": [{"phases": ["final"], "arm": "masked", "against": "dp-sgd", "main": True}]})
-        >>> study.config(study.phase("final"), arm="masked", point={}, seed=3).mechanism["drop_rate"]
+        >>> study.config("final", arm="masked", point={}, seed=3).mechanism["drop_rate"]
         0.5
     """
     known = (*_WORDS, "answers", "device", "base", "arms", "phases", "comparisons")
@@ -224,7 +231,7 @@ def study_from_dict(name: str, table: Mapping[str, Any]) -> Study:
     for built in study.phases:
         for arm in built.arms:
             study.config(
-                built, arm=arm, point={key: values[0] for key, values in built.vary.items()}, seed=built.seeds[0]
+                built.name, arm=arm, point={k: values[0] for k, values in built.vary.items()}, seed=built.seeds[0]
             )
     return study
 

@@ -533,12 +533,11 @@ def test_refuses(changes: dict, says: str) -> None:
 def test_noise_that_the_studies_state() -> None:
     """The index budgets fit into epsilon = 1 with all steps; the arms without a budget have the noise of the others."""
     freezing = read_study(Path("configs/studies/freezing.toml"))
-    quiet = freezing.config(freezing.phase("fashion-1"), arm="quiet-layers", point={}, seed=100)
+    quiet = freezing.config("fashion-1", arm="quiet-layers", point={}, seed=100)
     assert _least(freezing, "fashion-1", "dp-sgd") == pytest.approx(quiet.noise_multiplier, rel=1e-6)
     study = read_study(Path("configs/studies/index_pruning.toml"))
-    final = study.phase("final")
     for arm in ("index-pruning", "index-pruning-1000"):
-        config = study.config(final, arm=arm, point={}, seed=0)
+        config = study.config("final", arm=arm, point={}, seed=0)
         steps = config.epochs * 60_000 // config.batch_size
         cost = _cost(config, steps)
         for more, fits in ((0, True), (steps // 100, False)):
@@ -547,7 +546,7 @@ def test_noise_that_the_studies_state() -> None:
             accountant._spent[cost] = steps - 1 + more
             with contextlib.nullcontext() if fits else pytest.raises(BudgetError):
                 accountant.clear(cost)
-    magnitudes = study.config(study.phase("others"), arm="noisy-magnitudes", point={}, seed=0)
+    magnitudes = study.config("others", arm="noisy-magnitudes", point={}, seed=0)
     joint = 1 / math.hypot(1 / magnitudes.noise_multiplier, 1 / magnitudes.mechanism["selection_multiplier"])
     least = _least(study, "others", "dp-sgd")
     assert joint == pytest.approx(least, rel=1e-3) and joint >= least
@@ -557,7 +556,7 @@ def test_entries_that_a_step_of_the_study_of_index_pruning_keeps() -> None:
     """As its answers say: of 26,010; the padding of the last group of index pruning is among what it chooses from."""
     study, kept = read_study(Path("configs/studies/index_pruning.toml")), dict[str, int]()
     for arm in ("random-k", "index-pruning", "index-pruning-1000"):
-        table = study.config(study.phase("final"), arm=arm, point={}, seed=0).as_dict()
+        table = study.config("final", arm=arm, point={}, seed=0).as_dict()
         run = prepare(
             from_dict(table | {"data": "excerpt", "batch_size": 30, "noise_multiplier": 1.0, "epsilon": None}), CPU
         )
@@ -567,13 +566,13 @@ def test_entries_that_a_step_of_the_study_of_index_pruning_keeps() -> None:
 
 def test_shuffled_passes_have_the_noise_of_the_poisson_batches() -> None:
     study = read_study(Path("configs/studies/masking.toml"))
-    partition = study.config(study.phase("final"), arm="dp-sgd-partition", point={}, seed=0)
+    partition = study.config("final", arm="dp-sgd-partition", point={}, seed=0)
     assert partition.noise_multiplier == pytest.approx(_least(study, "final", "dp-sgd"), rel=1e-6)
 
 
 def _least(study: Study, phase: str, arm: str) -> float:
     """The noise that a run of the arm resolves its epsilon to, on 60,000 examples."""
-    config = study.config(study.phase(phase), arm=arm, point={}, seed=study.phase(phase).seeds[0])
+    config = study.config(phase, arm=arm, point={}, seed=study.phase(phase).seeds[0])
     rate = config.batch_size / 60_000
     return privacy.least_noise_multiplier(
         epsilon=config.epsilon, delta=config.delta, sampling_rate=rate, steps=round(config.epochs / rate)

@@ -72,10 +72,10 @@ def test_changes_come_one_after_the_other() -> None:
     table["arms"]["plain"] = {"epochs": 4, "seed": 9, "optimizer": {"weight_decay": 0.5}}
     table["phases"]["tuning"]["per_arm"] = {"plain": {"delta": 1e-7, "optimizer": {"momentum": 0.125}}}
     made = study(table)
-    found = made.config(made.phase("tuning"), arm="plain", point={RATE: 2.0, "max_grad_norm": 3}, seed=77)
+    found = made.config("tuning", arm="plain", point={RATE: 2.0, "max_grad_norm": 3}, seed=77)
     assert (found.epochs, found.delta, found.max_grad_norm, found.seed) == (5, 1e-7, 3.0, 77)
     assert (found.optimizer.learning_rate, found.optimizer.momentum, found.optimizer.weight_decay) == (2.0, 0.125, 0.5)
-    other = made.config(made.phase("tuning"), arm="masked", point={}, seed=77)
+    other = made.config("tuning", arm="masked", point={}, seed=77)
     assert (other.delta, other.optimizer.momentum) == (1e-6, 0.25) and other.mechanism == NAMED
 
 
@@ -476,10 +476,7 @@ def accuracy(run: PlannedRun) -> float:
 
 def points(arm: str, phase: str, seeds: range) -> list[float]:
     study_of = study()
-    runs = [
-        PlannedRun(phase, arm, {}, study_of.config(study_of.phase(phase), arm=arm, point={}, seed=seed))
-        for seed in seeds
-    ]
+    runs = [PlannedRun(phase, arm, {}, study_of.config(phase, arm=arm, point={}, seed=seed)) for seed in seeds]
     return [100 * accuracy(run) for run in runs]
 
 
