@@ -7,16 +7,14 @@ import pytest
 import torch
 
 from dptheory.training._streams import simulation
-from dptheory.training.runs import _prepare
-from tests.training.tiny import tiny_load
+from tests.training.tiny import made_up_data
 
 torch.set_num_threads(1)
 
 
 @pytest.fixture
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs read small made-up images."""
-    monkeypatch.setattr(_prepare, "load", tiny_load)
+    made_up_data(monkeypatch)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from dptheory.training.runs import _train as run_of
 from tests.refused import refused
 from tests.training import sgd
 from tests.training.made_rows import row as made_row
-from tests.training.tiny import TEST, TRAIN, tiny_config, tiny_load
+from tests.training.tiny import TEST, TRAIN, made_up_data, tiny_config, tiny_load
 
 CPU = torch.device("cpu")
 
@@ -47,7 +47,7 @@ def prepared(
 ) -> tuple[Any, dict[str, Any]]:
     asked: dict[str, Any] = {}
     plain = prepare_of.attach
-    monkeypatch.setattr(prepare_of, "load", tiny_load)
+    made_up_data(monkeypatch)
     monkeypatch.setattr(prepare_of, "attach", lambda **given: asked.update(given) or plain(**given))
     return prepare_of.prepare(tiny_config(mechanism, **changes), CPU), asked
 

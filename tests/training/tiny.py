@@ -2,13 +2,15 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from dptheory import training
 from dptheory.training.data import Images
-from dptheory.training.runs import RunConfig, from_dict
+from dptheory.training.runs import RunConfig, _prepare, from_dict
 
 SHAPES = {"excerpt": (1, 28, 28), "fashion-mnist": (1, 28, 28), "mnist": (1, 28, 28), "cifar-10": (3, 32, 32)}
 TRAIN, TEST = 120, 60
@@ -24,6 +26,23 @@ def tiny_load(name: str, *, train: bool) -> Images:
     pixels = torch.rand(count, *SHAPES[name], generator=generator) / 2
     pixels[torch.arange(count), :, labels] += 0.5
     return Images(name, pixels, labels)
+
+
+_compare, _COMPARED = _prepare._compared, dict[Any, str]()
+
+
+def _compared_once(model: nn.Module, config: RunConfig, train: Images, device: torch.device) -> str:
+    """That a network keeps records apart is seen once: hundreds of runs have the same network and images of the same shape."""
+    key = config.model, config.views, train.pixels.shape[1:], device
+    if key not in _COMPARED:
+        _COMPARED[key] = _compare(model, config, train, device)
+    return _COMPARED[key]
+
+
+def made_up_data(patch: pytest.MonkeyPatch) -> None:
+    """Runs read small made-up images."""
+    patch.setattr(_prepare, "load", tiny_load)
+    patch.setattr(_prepare, "_compared", _compared_once)
 
 
 def small_images(patch: pytest.MonkeyPatch) -> None:

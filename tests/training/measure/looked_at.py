@@ -6,13 +6,13 @@ from typing import Any
 import torch
 
 from dptheory.training.measure._measurements import View
-from dptheory.training.runs import Run, _prepare, one_step, prepare
-from tests.training.tiny import tiny_config, tiny_load
+from dptheory.training.runs import Run, one_step, prepare
+from tests.training.tiny import made_up_data, tiny_config
 
 
 def run_after(steps: int, monkeypatch: Any, mechanism: dict[str, Any] | None = None, **changes: Any) -> Run:
     """A run on sixty images, after some steps."""
-    monkeypatch.setattr(_prepare, "load", tiny_load)
+    made_up_data(monkeypatch)
     run = prepare(tiny_config(mechanism, **changes), torch.device("cpu"))
     for _ in range(steps):
         one_step(run)

@@ -39,8 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Sec
 
 
 @pytest.fixture(autouse=True)
-def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
+def _of_measurements(small_data: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dptheory.training.measure._measurements.load", tiny_load)
 
 

@@ -238,9 +238,9 @@ def test_every_algorithm_has_a_shipped_configuration() -> None:
     assert {read_config(p).mechanism["name"] for p in SHIPPED} == set(BUILDERS)
 
 
+@pytest.mark.usefixtures("small_data")
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: str(p)[8:])
 def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
     config = read_config(path)
     if config.model in OF_ANY_SIZE:
         small_images(monkeypatch)

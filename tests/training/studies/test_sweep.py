@@ -22,7 +22,7 @@ from dptheory.claims import all_claims
 from dptheory.cli import app
 from dptheory.training import runs as runs
 from dptheory.training._machine import only_here, taken
-from dptheory.training.runs import _prepare, _train
+from dptheory.training.runs import _train
 from dptheory.training.studies import Lines, Standing, _processes, _results, _sweep, _worker, show
 from dptheory.training.studies import _plan as plans
 from dptheory.training.studies._comparisons import compare
@@ -34,7 +34,7 @@ from dptheory.training.studies._worker import Task
 from tests.refused import refused
 from tests.training.studies.invented import MOMENTUM, RATE, changed, find_by, result
 from tests.training.studies.invented import study as study_of_progress
-from tests.training.tiny import tiny_load
+from tests.training.tiny import made_up_data
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG"),
@@ -120,7 +120,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Places, Outcome, lis
     folder = tmp_path_factory.mktemp("made")
     places = Places(results=folder / "results", state=folder / "state")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_prepare, "load", tiny_load)
+        made_up_data(patch)
         outcome, names = swept(places, study(), workers=3)
     return places, outcome, names
 

@@ -22,12 +22,12 @@ from dptheory.cli import app
 from dptheory.training import runs, studies
 from dptheory.training._machine import versions
 from dptheory.training.data import data_folder
-from dptheory.training.runs import CSV, STATE, _prepare
+from dptheory.training.runs import CSV, STATE
 from dptheory.training.studies import _processes, _rerun, _results, _worker, rerun, seconds_taken
 from dptheory.training.studies._processes import BUSY, DONE, FAILED, STOPPED, Ending, in_fresh_process
 from dptheory.training.studies._worker import Task
 from tests.refused import refused
-from tests.training.tiny import tiny_config, tiny_load
+from tests.training.tiny import made_up_data, tiny_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 
@@ -39,7 +39,7 @@ CODE = {"commit": "c", "trees": {"training": "t", "dptheory": "d"}, "dirty": Fal
 
 @pytest.fixture
 def small_and_clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_prepare, "load", tiny_load)
+    made_up_data(monkeypatch)
     monkeypatch.setattr(_results, "code_version", lambda: CODE)
 
 
