@@ -1,9 +1,11 @@
 """One pilot: a short training on public or simulated records, with the noise that each step of the private run will have."""
 
 import math
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +16,8 @@ from dptheory.training.planning._public import Mixtures
 from dptheory.training.planning._simulated import ASIDE, Metric, judged
 from dptheory.training.planning._training import DP_SGD, METHODS, Loss, Records, Run, Steps, private_steps, trained
 
+_ALONE = threading.Lock()
+"""Torch's random state, and its hooks on all optimizers, are those of all threads: in a process one pilot is made at a time."""
 _SEEN = 4000
 """Of the records that a pilot was trained on, those that it is judged by."""
 
@@ -129,25 +133,24 @@ def pilot_steps(job: Job, *, records: int) -> Steps:
 
 def pilot(problem: Problem, job: Job) -> Outcome:
     """Train and judge."""
-    began = time.perf_counter()
     train, aside = problem.split(job)
     steps = pilot_steps(job, records=len(train[1]))
-    public = (problem.features, problem.labels)
-    networks = seeded(
-        job.seed,
-        lambda: trained(
-            problem.model,
-            problem.loss,
-            train,
-            steps=steps,
-            seed=job.seed,
-            mechanism=lambda network: METHODS[job.method].build(
-                Run(network=network, public=public, steps=steps, seed=job.seed)
+    run = partial(Run, public=(problem.features, problem.labels), steps=steps, seed=job.seed)
+    with _ALONE:
+        began = time.perf_counter()
+        networks = seeded(
+            job.seed,
+            lambda: trained(
+                problem.model,
+                problem.loss,
+                train,
+                steps=steps,
+                seed=job.seed,
+                mechanism=lambda network: METHODS[job.method].build(run(network=network)),
             ),
-        ),
-    )
-    scores = {share: _score(problem, network, job, train, aside) for share, network in networks.items()}
-    return Outcome(scores=scores, seconds=time.perf_counter() - began)
+        )
+        scores = {share: _score(problem, network, job, train, aside) for share, network in networks.items()}
+        return Outcome(scores=scores, seconds=time.perf_counter() - began)
 
 
 def _score(problem: Problem, network: nn.Module, job: Job, train: Records, aside: Records) -> Score:
