@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from dptheory._rounding import rounded_up
 from dptheory.privacy.samplers import selection_epsilon_upper_bound
 from dptheory.training._last_weights import first_averaged
-from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point, Range, Schedule
+from dptheory.training.planning._point import CONSTANT, COSINE, LINEAR, Point, Range
 
 MEAN_RUNS = 5
 _MOST_NOISE = 1000.0
@@ -103,7 +103,7 @@ class MethodGain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class Choice(Point):
     """What to train with.
 
     Attributes:
@@ -136,15 +136,6 @@ class Choice:
         seconds: that planning took, without the time for which it was stopped.
     """
 
-    batch_size: int
-    epochs: float
-    steps: int
-    noise_multiplier: float
-    clip_norm: float
-    learning_rate: float
-    momentum: float
-    schedule: Schedule
-    average: float
     num_examples: int
     epsilon: float
     delta: float
@@ -165,17 +156,7 @@ class Choice:
     @property
     def point(self) -> Point:
         """The choice alone."""
-        return Point(
-            batch_size=self.batch_size,
-            epochs=self.epochs,
-            steps=self.steps,
-            noise_multiplier=self.noise_multiplier,
-            clip_norm=self.clip_norm,
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-            schedule=self.schedule,
-            average=self.average,
-        )
+        return Point(**{name: getattr(self, name) for name in Point.__dataclass_fields__})
 
     def code(self) -> str:
         """A training loop of the choice, ready to paste: it needs ``model`` and ``private``, the data set of private records."""

@@ -2,33 +2,35 @@
 
 import dataclasses
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from dptheory import _validate
 from dptheory.convergence import SCHEDULES
 from dptheory.errors import ArgumentError
-from dptheory.training import _argument_ranges
+from dptheory.training import _argument_ranges, networks
 from dptheory.training._files import is_own, only, read_toml
 from dptheory.training.data import NAMES, CropsAndFlips
 from dptheory.training.engine import GRAD_SAMPLE_MODES
 from dptheory.training.runs._own import is_file
 
-MODELS = (
-    "small-cnn",
-    "tempered-cnn",
-    "mlp",
-    "dp-cnn",
-    "resnet20",
-    "wrn-16-4",
-    "scattering-cnn",
-    "scattering-linear",
-    "scattering-small-cnn",
-    "linear-probe",
-)
+OF_A_SEED: Mapping[str, Callable[[int], nn.Module]] = {
+    "tempered-cnn": networks.small_tempered_cnn,
+    "mlp": networks.mlp,
+    "dp-cnn": networks.dp_cnn,
+    "resnet20": networks.resnet20,
+    "wrn-16-4": networks.wrn_16_4,
+    "scattering-cnn": networks.scattering_cnn,
+    "scattering-linear": networks.scattering_linear,
+    "scattering-small-cnn": networks.scattering_small_cnn,
+}
+"""Networks that are the same for all images."""
+MODELS = ("small-cnn", *OF_A_SEED, "linear-probe")
 """Networks that a configuration can name."""
 OWN = "; a network of your own is FILE.py:FUNCTION"
 OPTIMIZERS = {"sgd": 0.0, "adam": 0.9}

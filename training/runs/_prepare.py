@@ -4,7 +4,6 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -43,7 +42,15 @@ from dptheory.training.networks import (
     standardise_weights,
 )
 from dptheory.training.runs import _build
-from dptheory.training.runs._config import AUGMENTATIONS, OWN, WITHOUT_PIXELS, OptimizerConfig, RunConfig
+from dptheory.training.runs._config import (
+    AUGMENTATIONS,
+    MODELS,
+    OF_A_SEED,
+    OWN,
+    WITHOUT_PIXELS,
+    OptimizerConfig,
+    RunConfig,
+)
 from dptheory.training.runs._own import is_file, own_network, own_records
 
 _log = logging.getLogger("dptheory.training")
@@ -455,16 +462,6 @@ def _check_shape(
 
 
 _COLOUR = 3 * 32 * 32
-_MODELS: dict[str, Callable[[int], nn.Module]] = {
-    "tempered-cnn": networks.small_tempered_cnn,
-    "mlp": networks.mlp,
-    "dp-cnn": networks.dp_cnn,
-    "resnet20": networks.resnet20,
-    "wrn-16-4": networks.wrn_16_4,
-    "scattering-cnn": networks.scattering_cnn,
-    "scattering-linear": networks.scattering_linear,
-    "scattering-small-cnn": networks.scattering_small_cnn,
-}
 _SECOND_MOMENT = 0.999
 """Of Adam, as torch has it."""
 
@@ -490,13 +487,13 @@ def build_model(name: str, *, features: int, seed: int) -> nn.Module:
         >>> sum(p.numel() for p in build_model("linear-probe", features=784, seed=0).parameters())
         7850
     """
-    match _validate.choice("name", name, ("small-cnn", *_MODELS, "linear-probe"), then=OWN):
+    match _validate.choice("name", name, MODELS, then=OWN):
         case "small-cnn":
             return networks.small_colour_cnn(seed) if features == _COLOUR else small_tanh_cnn(seed)
         case "linear-probe":
             return networks.linear_probe(seed, features=features)
         case _:
-            return _MODELS[name](seed)
+            return OF_A_SEED[name](seed)
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
@@ -206,27 +207,12 @@ def sweep(
     deadline = None if hours is None else time.time() + 3600 * _validate.real("hours", hours, 0.0, 1e6)
     if not allow_dirty:
         _results.refuse_dirty(_results.code_version())
-    if executor is not None:
-        return _swept(study, places, workers, executor, device, deadline, allow_dirty, watcher, None)
     stop = threading.Event()
-    with ThreadPoolExecutor(workers) as threads:
-        try:
-            return _swept(study, places, workers, threads, device, deadline, allow_dirty, watcher, stop.is_set)
-        finally:
-            stop.set()
+    stopping = (stop.is_set,) if executor is None else ()  # what runs here ends with the sweep
+    running: AbstractContextManager[Executor] = (
+        ThreadPoolExecutor(workers) if executor is None else nullcontext(executor)
+    )
 
-
-def _swept(
-    study: Study,
-    places: Places,
-    workers: int,
-    executor: Executor,
-    device: str,
-    deadline: float | None,
-    allow_dirty: bool,
-    watcher: Watcher,
-    stop: Callable[[], bool] | None,
-) -> Outcome:
     def now() -> Standing:
         return standing(study, places)
 
@@ -235,29 +221,31 @@ def _swept(
     busy: set[str] = set()
     under_way: dict[Future[Ending], PlannedRun] = {}
     queue = deque(_missing(study, places, set()))
-    try:
-        while under_way or (queue and not _past(deadline)):
-            while queue and len(under_way) < workers and not _past(deadline):
-                run = queue.popleft()
-                task = _task(study, places, run, device, allow_dirty)
-                under_way[executor.submit(in_fresh_process, task, deadline, *([stop] if stop else []))] = run
-            ended, _ = wait(under_way, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
-            for future in ended:
-                run, ending = under_way.pop(future), _ending(future)
-                if ending.kind == _processes.FAILED:
-                    failed[run.name] = ending.message
-                if ending.kind == _processes.STOPPED:
-                    stopped.add(run.name)
-                if ending.kind == _processes.BUSY:
-                    busy.add(run.name)
-                watcher.ended(run, ending, now)
-            if ended:  # what a phase's results decide is known now; runs that others have come last
-                left = _missing(study, places, {*failed, *stopped, *(run.name for run in under_way.values())})
-                queue = deque(sorted(left, key=lambda run: run.name in busy))
-            watcher.looked(now)
-    finally:
-        for future in under_way:
-            future.cancel()
+    with running as pool:
+        try:
+            while under_way or (queue and not _past(deadline)):
+                while queue and len(under_way) < workers and not _past(deadline):
+                    run = queue.popleft()
+                    task = _task(study, places, run, device, allow_dirty)
+                    under_way[pool.submit(in_fresh_process, task, deadline, *stopping)] = run
+                ended, _ = wait(under_way, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    run, ending = under_way.pop(future), _ending(future)
+                    if ending.kind == _processes.FAILED:
+                        failed[run.name] = ending.message
+                    if ending.kind == _processes.STOPPED:
+                        stopped.add(run.name)
+                    if ending.kind == _processes.BUSY:
+                        busy.add(run.name)
+                    watcher.ended(run, ending, now)
+                if ended:  # what a phase's results decide is known now; runs that others have come last
+                    left = _missing(study, places, {*failed, *stopped, *(run.name for run in under_way.values())})
+                    queue = deque(sorted(left, key=lambda run: run.name in busy))
+                watcher.looked(now)
+        finally:
+            for future in under_way:
+                future.cancel()
+            stop.set()
     return Outcome(now(), failed=failed)
 
 

@@ -312,22 +312,3 @@ def test_other_images_are_refused() -> None:
     images = Images("large", torch.zeros(300, 3, 32, 32), torch.zeros(300, dtype=torch.int64))
     with refused("images", "1", "28", "3", "32"):
         validate_images(images, images, TINY, CPU)
-
-
-# --- The settings that a validation has where nobody says otherwise: the same from Python and from the command line
-# ---
-
-
-TRAINING = DpSgdSettings(steps=60, batch_size=250, noise_multiplier=1.0, max_grad_norm=1.0, learning_rate=2.0, seed=0)
-
-
-def test_defaults_are_those_of_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked: list[Any] = []
-
-    def validate(*given: Any) -> None:
-        asked.extend(given)
-        raise ValueError("enough")
-
-    monkeypatch.setattr("dptheory.training.measure.validate", validate)
-    CliRunner().invoke(app, ["validate", "--device", "cpu", "--out", str(tmp_path)])
-    assert asked == ["excerpt", ValidateSettings(TRAINING), torch.device("cpu")]

@@ -154,10 +154,6 @@ def test_every_key_that_is_missing_or_unknown_is_named() -> None:
         )  # type: ignore[arg-type]
 
 
-def test_a_configuration_can_name_every_network_that_is_built() -> None:
-    assert set(_config.MODELS) == {"small-cnn", *_prepare._MODELS, "linear-probe"}
-
-
 def test_sampling_in_parts_asks_for_noise_and_no_secrecy() -> None:
     part = {
         "data": "excerpt",
