@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -246,28 +247,26 @@ def test_planted_bugs_are_seen_in_secure_trainings(
 
 
 SEEN_FROM_OUTSIDE = [
-    (bugs.batches_at_twice_the_rate, {"sampling rate"}),
-    (bugs.less_noise, {"noise"}),
-    (bugs.last_tensor_without_noise, {"noise on the biases"}),
-    (bugs.noise_in_every_part, {"noise"}),
-    (bugs.no_clipping, {"noise"}),
-    (bugs.account_at_half_the_rate, {"epsilon"}),
-    (bugs.account_of_every_other_step, {"epsilon"}),
-    (bugs.account_of_more_noise, {"epsilon"}),
+    (bugs.batches_at_twice_the_rate, _runs.sampling, "sampling rate"),
+    (bugs.less_noise, _runs.noise, "noise"),
+    (bugs.last_tensor_without_noise, _runs.noise, "noise on the biases"),
+    (bugs.noise_in_every_part, _runs.noise, "noise"),
+    (bugs.no_clipping, _runs.noise, "noise"),
+    (bugs.account_at_half_the_rate, _runs.sampling, "epsilon"),
+    (bugs.account_of_every_other_step, _runs.sampling, "epsilon"),
+    (bugs.account_of_more_noise, _runs.sampling, "epsilon"),
 ]
 
 
-@pytest.mark.parametrize(("bug", "expected"), SEEN_FROM_OUTSIDE, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("bug", "audit", "expected"), SEEN_FROM_OUTSIDE, ids=lambda value: getattr(value, "__name__", "")
+)
 @pytest.mark.parametrize("secure", [False, True], ids=["seeded", "secure"])
 def test_planted_bugs_are_seen_from_outside(
-    bug: bugs.Bug, expected: set[str], secure: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    bug: bugs.Bug, audit: Any, expected: str, secure: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     bug(monkeypatch)
-    found = [
-        *_runs.noise(in_process, tmp_path / "noise", secure),
-        *_runs.sampling(in_process, tmp_path / "rate", secure),
-    ]
-    assert expected <= rejected(found)
+    assert expected in rejected(audit(in_process, tmp_path, secure))
 
 
 def test_an_attack_sees_a_tensor_without_noise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,16 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from dptheory.training.planning import Choice, Effort, plan
+from dptheory.training._streams import digest
+from dptheory.training.planning import Choice, Effort, _plan, plan
 from dptheory.training.planning._pilot import Problem
 from dptheory.training.planning._point import Point, Schedule
-from dptheory.training.planning._simulated import accuracy
+from dptheory.training.planning._simulated import accuracy, simulated_records
 
 TINY = Effort(spread=1, guided=1, short=4, kept=1, middle=6, finalists=2, whole=8)
 """Some forty pilots of a few steps each."""
@@ -55,11 +57,25 @@ class Here(Executor):
         return future
 
 
+_SIMULATED: dict[Any, Any] = {}
+
+
+def _simulated_once(model: nn.Module, loss: Any, features: Tensor, labels: Tensor, **given: int) -> Any:
+    """Simulated records of the same network and public ones are the same at every call (``test_pilot``): they are made once."""
+    frozen = tuple(not p.requires_grad for p in model.parameters())
+    key = digest([*model.state_dict().values(), features, labels]), repr(model), frozen, loss, *given.items()
+    if key not in _SIMULATED:
+        _SIMULATED[key] = simulated_records(model, loss, features, labels, **given)
+    return _SIMULATED[key]
+
+
 def planned(model: nn.Module | None = None, data: Any = None, **more: Any) -> Choice:
     """A plan with little effort and fixed rate, without a sweep; in this thread, where no executor is given."""
     given = {**BUDGET, "learning_rate": 0.5, "momentum": 0.0, "clip_norm": 1.0, "seconds": PLENTY, "effort": TINY}
     given |= {"executor": Here(), **more}
-    return plan(linear() if model is None else model, public() if data is None else data, **given)  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_plan, "simulated_records", _simulated_once)
+        return plan(linear() if model is None else model, public() if data is None else data, **given)  # type: ignore[arg-type]
 
 
 def problem(model: nn.Module, features: Tensor, labels: Tensor, **more: Any) -> Problem:

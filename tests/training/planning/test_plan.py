@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +37,17 @@ from dptheory.training.planning._search import FULL
 from dptheory.training.planning._training import METHODS
 from dptheory.training.planning._workers import Journal
 from tests.refused import refused
-from tests.training.planning.small import BUDGET, SCHEDULES_AND_AVERAGES, Here, labelled, linear, planned, point, public
+from tests.training.planning.small import (
+    BUDGET,
+    SCHEDULES_AND_AVERAGES,
+    Here,
+    labelled,
+    linear,
+    planned,
+    point,
+    problem,
+    public,
+)
 
 # --- `plan` on small problems: what is fixed, whom it serves, who runs the pilots, and what is refused ---
 
@@ -81,16 +92,49 @@ def test_a_sweep_finds_a_rate_and_clips_are_shares_of_the_median_norm() -> None:
     assert low <= choice.learning_rate <= high
 
 
-def test_pilots_side_by_side_choose_what_they_choose_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = planned(executor=Here())
-    with ThreadPoolExecutor(2) as pool:
-        assert chosen(planned(executor=pool)) == chosen(wanted)
-    monkeypatch.setattr(_workers, "cores", lambda: 2)
-    assert chosen(planned(executor=None)) == chosen(wanted), "in processes"
-    monkeypatch.setattr(_workers, "cores", lambda: 1)
-    assert chosen(planned(executor=None)) == chosen(wanted), "in this one"
+@contextmanager
+def side_by_side(monkeypatch: pytest.MonkeyPatch, where: str) -> Iterator[Executor | None]:
+    if where == "threads":
+        with ThreadPoolExecutor(2) as pool:
+            yield pool
+    else:
+        monkeypatch.setattr(_workers, "cores", lambda: 2 if where == "processes" else 1)
+        yield None
 
 
+WHERE = ("threads", "processes", "this process")
+
+
+def methods_of(model: nn.Module, labels: Tensor) -> list[str]:
+    return [name for name, method in METHODS.items() if method.serves(model, labels)]
+
+
+@pytest.mark.usefixtures("one_method")
+@pytest.mark.parametrize("where", WHERE)
+def test_pilots_side_by_side_choose_what_they_choose_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, whole: tuple[Choice, Path, int], where: str
+) -> None:
+    with side_by_side(monkeypatch, where) as executor:
+        assert chosen(planned(executor=executor)) == chosen(whole[0])
+
+
+def test_a_pilot_of_every_method_is_the_same_side_by_side_and_leaves_model_and_random_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = linear()
+    one, state, found = problem(model, *labelled()), torch.get_rng_state(), []
+    names = methods_of(model, one.labels)
+    jobs = [Job(point=point(), most_steps=8, batch_size=50, fold=0, seed=1, method=name) for name in names]
+    for where in WHERE:
+        with side_by_side(monkeypatch, where) as executor, _workers.runner(one, executor) as run:
+            found.append({names[place]: outcome.scores for place, outcome in run(jobs)})
+    assert found[0] == found[1] == found[2] and len(found[0]) == len(names) >= 5
+    assert len({str(scores) for scores in found[0].values()}) > 1
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), linear().parameters(), strict=True))
+
+
+@pytest.mark.usefixtures("one_method")
 def test_the_model_and_torchs_random_state_stay() -> None:
     model = nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5), nn.Linear(4, 2))
     model[0].requires_grad_(False)
@@ -117,10 +161,14 @@ class Attending(nn.Module):
         return found
 
 
+@pytest.mark.usefixtures("one_method")
 def test_whole_numbers_as_features_an_embedding_and_attention() -> None:
     words = torch.randint(7, (60, 3), generator=torch.Generator().manual_seed(0))
-    choice = planned(Attending(nn.Embedding(7, 6)), TensorDataset(words, (words[:, 0] > 3).long()))
-    assert choice.metric == "accuracy"
+    model, labels = Attending(nn.Embedding(7, 6)), (words[:, 0] > 3).long()
+    assert planned(model, TensorDataset(words, labels)).metric == "accuracy"
+    for name in methods_of(model, labels):
+        job = Job(point=point(), most_steps=2, batch_size=50, fold=0, seed=1, method=name)
+        assert _workers.pilot(problem(model, words, labels), job).scores
 
 
 @pytest.mark.usefixtures("one_method")
