@@ -1,5 +1,6 @@
 """What a study is made of, read from TOML: a question, arms, phases of runs with paired seeds, comparisons."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,7 +103,10 @@ class Study:
     arms: Mapping[str, Mapping[str, Any]]
     phases: tuple[Phase, ...]
     comparisons: tuple[Comparison, ...]
-    _made: dict[Any, RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @functools.cached_property
+    def _made(self) -> dict[tuple[Any, ...], RunConfig]:
+        return {}
 
     def phase(self, name: str) -> Phase:
         """The phase of that name."""
