@@ -155,15 +155,17 @@ def test_the_audit_refuses(
     bug: Bug, part: Part, expected: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     bug(monkeypatch)
+    if not any("sensitivity" in name for name in expected):  # the trainings without one example would tell nothing of it
+        monkeypatch.setattr(_measure, "sensitivity", lambda *_: [])
     assert expected <= {one.name for one in part(tmp_path) if not one.passed}
 
 
-PARTS = {part for _, part, _ in AUDITED if part.__name__ != "<lambda>"}
+PARTS = {part for _, part, _ in AUDITED if part.__name__ != "<lambda>"} - {layers, views, sampling_of_runs}
 
 
 @pytest.mark.parametrize("part", sorted(PARTS, key=words), ids=words)
 def test_without_a_bug_the_same_parts_refuse_nothing(part: Part, tmp_path: Path) -> None:
-    """Trainings of the mechanisms are looked at in test_suite.py."""
+    """Trainings of the mechanisms, on layers, of views and of the command line are looked at in test_suite.py."""
     assert [one for one in part(tmp_path) if not one.passed] == []
 
 
