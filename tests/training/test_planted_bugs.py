@@ -155,7 +155,7 @@ def test_the_audit_refuses(
     bug: Bug, part: Part, expected: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     bug(monkeypatch)
-    if not any("sensitivity" in name for name in expected):  # the trainings without one example would tell nothing of it
+    if not any("sensitivity" in name for name in expected):  # which alone trains without an example
         monkeypatch.setattr(_measure, "sensitivity", lambda *_: [])
     assert expected <= {one.name for one in part(tmp_path) if not one.passed}
 

@@ -132,7 +132,7 @@ def plan(
         >>> features = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
         >>> public = TensorDataset(features, (features[:, 0] > 0).long())
         >>> model = torch.nn.Linear(5, 2)
-        >>> choice = plan(model, public, num_examples=5000, epsilon=3.0, delta=1e-5, max_epochs=4, batch_size=500, seconds=2)
+        >>> choice = plan(model, public, num_examples=2000, epsilon=3.0, delta=1e-5, max_epochs=2, batch_size=500, seconds=2)
         >>> choice.batch_size, choice.expected.high > 0.6
         (500, True)
     """
