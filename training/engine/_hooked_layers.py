@@ -206,10 +206,14 @@ class HookedLayers:
 
     def forget_passes(self) -> None:
         """Drop gradients, and what is known of forward passes whose backward pass has not come."""
-        self._private.passes.forget()
+        self.leave_out_passes()
         for p in self._parameters:
             if hasattr(p, "grad_sample"):
                 p.grad_sample = None
+
+    def leave_out_passes(self) -> None:
+        """Refuse the backward passes of the forward passes so far."""
+        self._private.passes.forget()
 
     def why_missing(self) -> str | None:
         """Why no parameter has per-sample gradients, as far as the last forward pass tells; None where it does not."""

@@ -94,6 +94,11 @@ class LogicalBatch:
         self._drawn.append(_Drawn(size, trial))
 
     @property
+    def waits(self) -> bool:
+        """Whether a batch waits for its step."""
+        return bool(self._drawn)
+
+    @property
     def dry_is_next(self) -> Trial | None:
         """The trial of the earliest batch that waits for its step; None where that is one of the run."""
         return self._drawn[0].trial if self._drawn else None

@@ -14,7 +14,7 @@ from dptheory import _validate, privacy
 from dptheory.errors import ArgumentError, ArgumentTypeError
 from dptheory.privacy import PrivacyStatement
 from dptheory.training.engine._accountant import PrivacyAccountant
-from dptheory.training.engine._dry_steps import CALLERS, DrySteps
+from dptheory.training.engine._dry_steps import CALLERS, DrySteps, Trial
 from dptheory.training.engine._hooked_layers import HookedLayers, without_gradient
 from dptheory.training.engine._logical_batch import GradientEdits, GradientSums, LogicalBatch
 from dptheory.training.engine._noise import noise_of, secure_noise
@@ -279,12 +279,18 @@ class MechanismOptimizer(Uncopied, DPOptimizer):  # type: ignore[misc]
         found = None if self._dry is None else self._dry.next()
         if found is None:
             return None
-        self._batch.drawn(len(found[1]), found[0])
+        self._drawn(len(found[1]), found[0])
         return found[1]
 
     def loader_drew(self, size: int) -> None:
         """What the loader of ``make_private`` says of every batch."""
-        self._batch.drawn(size)
+        self._drawn(size)
+
+    def _drawn(self, size: int, trial: Trial | None = None) -> None:
+        """A batch was drawn; passes while none was waiting are none of it."""
+        if self._layers is not None and not self._batch.waits:
+            self._layers.leave_out_passes()
+        self._batch.drawn(size, trial)
 
     def signal_skip_step(self, do_skip: bool = True) -> None:
         """Say of the part that comes next whether more parts of its batch follow it; good for one step.

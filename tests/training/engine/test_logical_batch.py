@@ -152,6 +152,22 @@ def test_totals_hold_examples_of_one_batch_once(seed: int, in_parts: bool, probe
     assert loop.optimizer.accountant.steps == len(loop.mechanism.totals) <= len(loop.drawn)
 
 
+def test_a_pass_before_a_batch_is_drawn_is_none_of_it() -> None:
+    """Of a dry batch once more, whose records would be released for those of a batch with as many."""
+    loop = Loop(probe=True)
+    batches = iter(loop.batches)
+    for _ in range(5):
+        (rows,) = next(batches)
+        loop.step(rows)
+    loop.optimizer.zero_grad()
+    late = loop.private(rows).mean()
+    loop.optimizer.loader_drew(len(rows))
+    with refused("backward()"):
+        late.backward()
+    loop.step(rows)
+    assert loop.optimizer.accountant.steps == 1
+
+
 def test_the_same_part_is_retried_after_a_failure_and_the_batch_is_whole() -> None:
     loop = Loop()
     failed = False
