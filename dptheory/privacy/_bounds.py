@@ -39,18 +39,21 @@ LINE, CLOSED, ONE, LATTICE, GRID, RENYI, ADDED, CHANCE, CERTIFIED, ALLOCATION, B
 
 def total_loss(spacing: float, steps: int) -> float:
     """``steps`` times ``spacing``, rounded up."""
-    return math.inf if math.isinf(spacing * steps) else double_above(steps * Fraction(spacing))
+    return math.inf if math.isinf(spacing) else double_above(steps * Fraction(spacing))
 
 
 def added_up(losses: Iterable[float]) -> float:
     """The sum, rounded up."""
     losses = tuple(losses)
-    return math.inf if math.isinf(sum(losses)) else double_above(sum(map(Fraction, losses), Fraction(0)))
+    return math.inf if math.inf in losses else double_above(sum(map(Fraction, losses), Fraction(0)))
 
 
 def double_above(exact: Fraction) -> float:
-    """The least double that is not below."""
-    nearest = float(exact)
+    """The least double that is not below; inf above all doubles."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 

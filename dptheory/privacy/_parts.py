@@ -4,11 +4,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Protocol
 
 from dptheory import _validate
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import MAX_RELEASES, MAX_STEPS, NOISE, RATE, Direction, added_up, total_loss
+from dptheory.privacy._bounds import MAX_RELEASES, MAX_STEPS, NOISE, RATE, Direction, added_up, double_above, total_loss
 from dptheory.privacy.methods.renyi._curves import FreshMask
 from dptheory.pruning import SubsetMallows
 
@@ -179,7 +180,7 @@ class IndexSteps:
     @property
     def zcdp_rho(self) -> float:
         """zCDP of all index sets of these steps."""
-        return self.steps * self.groups * self.mechanism.zcdp(2 * self.mechanism.max_swaps)
+        return zcdp_rho(self.mechanism, self.steps * self.groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -435,14 +436,18 @@ def index_epsilon(parts: Parts) -> float:
 
 
 def index_zcdp_rho(parts: Parts) -> float:
-    """zCDP of all index sets, for given batches."""
-    return math.fsum(
-        part.zcdp_rho
-        if isinstance(part, IndexSteps)
-        else part.count * part.groups * part.mechanism.zcdp(2 * part.mechanism.max_swaps)
+    """zCDP of all index sets, for given batches; never rounded down."""
+    return added_up(
+        part.zcdp_rho if isinstance(part, IndexSteps) else zcdp_rho(part.mechanism, part.count * part.groups)
         for part in parts
         if isinstance(part, IndexSteps | JointStep)
     )
+
+
+def zcdp_rho(mechanism: SubsetMallows, releases: int) -> float:
+    """theta^2 times the largest distance of two references, for so many releases; never rounded down."""
+    theta = mechanism.theta
+    return math.inf if math.isinf(theta) else double_above(Fraction(theta) ** 2 * 2 * mechanism.max_swaps * releases)
 
 
 def chance(steps: Steps) -> float:

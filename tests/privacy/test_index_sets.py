@@ -957,9 +957,28 @@ def test_an_error_of_many_moments_is_no_small_number(moved: float, monkeypatch: 
 
 def test_a_delta_below_all_doubles_is_not_0() -> None:
     model, count = SubsetMallows(262, 1, theta=1e-6), 1209
-    run = privacy.Composition([IndexSteps(steps=count, mechanism=model)])
+    index = IndexSteps(steps=count, mechanism=model)
+    run = privacy.Composition([index])
     assert run.delta(0.99 * count * 2e-6).upper == 5e-324
     assert run.delta(count * 2e-6).upper == 0
+    often = IndexSteps(steps=10_138_729, mechanism=SubsetMallows(72, 36, theta=3e-5))
+    values = privacy.Step(noise_multiplier=1.0, sampling_rate=0.01, count=10)
+    told = privacy.BlackBox(epsilon=1.0, delta=0.0, count=10_000)
+    for parts in ([often], [often, index], [often, values], [told]):
+        largest = privacy._parts.index_epsilon(tuple(parts)) or 10_000
+        assert privacy.Composition(parts).delta(largest * 0.9999).upper == 5e-324, parts
+
+
+def test_zcdp_is_not_rounded_down() -> None:
+    for theta in (0.1, 0.3, 1e-200, 5e-324):
+        part = IndexSteps(steps=7, mechanism=SubsetMallows(256, 26, theta=theta), groups=3)
+        joint = privacy.JointStep(noise_multiplier=1.0, sampling_rate=0.5, mechanism=part.mechanism, groups=9, count=5)
+        exact = Fraction(theta) ** 2 * 52
+        assert exact * 21 <= Fraction(part.zcdp_rho) <= max(exact * 21 * Fraction(1 + 2.0**-52), Fraction(5e-324))
+        for parts, count in (((part,), 21), ((part, joint), 66), ((part, part, part, joint), 108)):
+            assert Fraction(privacy._parts.index_zcdp_rho(parts)) >= exact * count
+    for theta in (1e200, math.inf):
+        assert IndexSteps(steps=7, mechanism=SubsetMallows(256, 26, theta=theta)).zcdp_rho == math.inf
 
 
 @pytest.mark.parametrize(("dim", "keep", "theta", "count"), [(51, 9, 0.058, 10**10), (331, 1, 0.003, 10**9)])

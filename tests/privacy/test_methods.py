@@ -497,6 +497,18 @@ def test_an_upper_bound_of_poisson_batches_is_none_of_batches_of_a_fixed_size(mo
     assert methods.delta_of(run, ("remove", "add"), found.upper).above in ("divergence", "dominating pair")
 
 
+@pytest.mark.parametrize("count", [1, 10, 10**6])
+def test_who_takes_part_always(count: int) -> None:
+    """The method by itself at rate 1: one Gaussian mechanism; at the next rate, next to it."""
+    for epsilon in (0.0, 1.0, 30.0):
+        exact = privacy.gaussian_delta(math.sqrt(count) / 2, epsilon)
+        for rate in (1.0, math.nextafter(1.0, 0.0)):
+            found = Participations().delta(
+                (privacy.Step(noise_multiplier=2.0, sampling_rate=rate, count=count),), "remove", epsilon
+            )
+            assert exact <= found.upper <= exact * (1 + 2e-8) + 3e-40
+
+
 PAGE = Path(__file__).parents[2] / "proofs" / "privacy" / "fixed_size_batches.md"
 TABLE = PAGE.read_text(encoding="utf-8").partition("apart, % |")[2].partition("\n\n")[0].splitlines()[2:]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dptheory import _validate, pruning
 from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import MAX_RELEASES, total_loss
+from dptheory.privacy._parts import zcdp_rho
 from dptheory.privacy.methods.lattice._index_law import index_delta, index_epsilon
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.pruning import SubsetMallows
@@ -163,7 +164,7 @@ def epsilon_for_retained_gain(
     basic = total_loss(2.0 * theta, releases * model.max_swaps)
     if method == "basic" or basic == 0.0 or math.isinf(basic):
         return basic
-    rho = releases * model.zcdp(2 * model.max_swaps)
+    rho = zcdp_rho(model, releases)
     concentrated = _renyi.zcdp_epsilon(zcdp_rho=rho, delta=delta) if rho <= _renyi.MAX_RHO else math.inf
     if method == "zcdp":
         return concentrated

@@ -426,7 +426,7 @@ def _participations(rate: float, steps: int, dropped: float) -> tuple[NDArray[np
     log_weights = (
         scipy.special.gammaln(steps + 1) - scipy.special.gammaln(counts + 1) - scipy.special.gammaln(steps - counts + 1)
     )
-    log_weights += counts * math.log(rate) + (steps - counts) * math.log1p(-rate)
+    log_weights += counts * math.log(rate) + scipy.special.xlog1py(steps - counts, -rate)
     return counts, np.exp(log_weights), 2 * dropped
 
 

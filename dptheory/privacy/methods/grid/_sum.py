@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 
 from dptheory.privacy._bounds import Direction, Unresolved
+from dptheory.privacy.methods._closed_forms import LEAST
 from dptheory.privacy.methods._log_sum import log_sum
 from dptheory.privacy.methods.grid._law import Array, GridLaw, Kind
 from dptheory.privacy.methods.saddle._line import log_peak
@@ -120,7 +121,7 @@ class GridSum:
     def upper(self, epsilon: float) -> float:
         """At least delta(epsilon)."""
         value, error = self._value(epsilon - self.steps * _ROUNDED)
-        return min(1.0, value + error + self.missing)
+        return min(1.0, max(value + error + self.missing, LEAST))
 
     def lower(self, epsilon: float, eta: float) -> float:
         """At most delta(epsilon); ``eta`` is given away."""

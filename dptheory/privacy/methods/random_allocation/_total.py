@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dptheory.privacy._bounds import Unresolved
+from dptheory.privacy.methods._closed_forms import LEAST
 from dptheory.privacy.methods.lattice._epsilon import highest, least, positive_part
 from dptheory.privacy.methods.lattice._sums import LatticeMasses, LatticeSum, TiltedSum, radius, tilt_for, tilted_sum_of
 from dptheory.privacy.methods.random_allocation._losses import PartLoss
@@ -203,7 +204,7 @@ def lattice_delta(total: Callable[[float], Total], epsilon: float, *, above: boo
             about = best
     except Unresolved:
         pass
-    return best
+    return max(best, LEAST) if above else best
 
 
 def _root(excess: Callable[[float], float], *, up: bool) -> float:

@@ -12,6 +12,7 @@ from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import MAX_RELEASES, RENYI, Direction
 from dptheory.privacy._parts import Apart, IndexSteps, JointStep, MaskedStep, Part, Parts, Step, Steps
+from dptheory.privacy.methods._closed_forms import LEAST
 from dptheory.privacy.methods._log_sum import log_sum
 from dptheory.privacy.methods._method import Bracket
 from dptheory.privacy.methods.lattice._index_law import index_renyi
@@ -50,7 +51,7 @@ def renyi_delta(parts: Parts, epsilon: float) -> float:
     """The least delta whose ``conversion`` gives at most epsilon."""
     orders, curve = np.array(ORDERS, dtype=np.float64), _curve(parts)
     logs = (orders - 1) * (curve + np.log1p(-1 / orders) - epsilon) - np.log(orders)
-    return math.exp(min(0.0, float(logs.min())))
+    return max(math.exp(min(0.0, float(logs.min()))), LEAST)
 
 
 @functools.lru_cache(maxsize=64)
