@@ -94,7 +94,7 @@ from dptheory.privacy.methods._many_kinds import ManyKinds, ManyKindsLine
 from dptheory.privacy.methods._method import Bracket, Method
 from dptheory.privacy.methods._other_releases import releases_delta, releases_epsilon
 from dptheory.privacy.methods.grid._bounds import LEAST, Grid, GridPair, grid_bounds, grid_epsilon, grid_upper
-from dptheory.privacy.methods.lattice._index_law import POINT_MASS, ContourLoss
+from dptheory.privacy.methods.lattice._index_law import POINT_MASS, IndexLoss
 from dptheory.privacy.methods.lattice._method import Lattice, RareSteps
 from dptheory.privacy.methods.random_allocation._bounds import allocation_delta, allocation_epsilon
 from dptheory.privacy.methods.renyi._parts import Renyi, renyi_delta, renyi_epsilon
@@ -321,13 +321,13 @@ def _around(parts: Parts, direction: Direction, epsilon: float) -> Found:
     return found.with_upper(renyi_delta(parts, epsilon), RENYI)
 
 
-def _index_sets_alone(parts: Parts) -> list[tuple[ContourLoss, int]]:
+def _index_sets_alone(parts: Parts) -> list[tuple[IndexLoss, int]]:
     """The law of one release and the number of releases, where nothing but index sets of one mechanism is released."""
     index_sets = [part for part in parts if isinstance(part, IndexSteps)]
     mechanisms, count = {part.mechanism for part in index_sets}, sum(part.steps * part.groups for part in index_sets)
     if len(index_sets) < len(parts) or len(mechanisms) > 1 or count > MAX_RELEASES:
         return []
-    return [(ContourLoss(one), count) for one in mechanisms if one.theta <= POINT_MASS]
+    return [(IndexLoss(one), count) for one in mechanisms if one.theta <= POINT_MASS]
 
 
 def _on_the_grid(found: Found, parts: Parts, direction: Direction, epsilon: float) -> Found:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -31,7 +32,7 @@ from dptheory.privacy.index_sets._budgets import largest_theta
 from dptheory.privacy.methods import _log_sum, references
 from dptheory.privacy.methods.lattice import _index_law
 from dptheory.privacy.methods.lattice import _loss as _lattice_loss
-from dptheory.privacy.methods.lattice._index_law import ContourLoss, index_loss
+from dptheory.privacy.methods.lattice._index_law import ContourLoss, IndexLoss
 from dptheory.privacy.methods.references import IndexPRV
 from dptheory.pruning import SubsetMallows
 from tests.named import by_name
@@ -729,7 +730,8 @@ def test_a_contour_brackets_the_exact_law(dim: int, keep: int, theta: float, cou
     scale = _spread(model, count)
     for epsilon in (0.0, 0.1 * scale, scale * (1 + scale / 2), scale * (4 + scale / 2), scale * (8 + scale / 2)):
         lower, upper = contour.delta_bounds(epsilon=epsilon, count=count)
-        exact = table.delta(epsilon=epsilon, count=count)
+        least, most = _lattice_loss.table_bounds(table, epsilon=epsilon, count=count)
+        exact = (least + most) / 2 if most < 1 else most
         assert lower <= exact * (1 + rounding) and exact * (1 - rounding) <= upper
         assert upper - lower <= (2e-10 + 1e-12 * count) * upper
     for delta in (1e-3, 1e-9):
@@ -806,7 +808,7 @@ def test_fewer_nodes_cost_width_alone(
     caches = (_index_law._tilted, _index_law._log_moment)
     with monkeypatch.context() as rough:
         rough.setattr(_index_law, "_NATS", nats)
-        rough.setattr(_index_law, "_WANTED", wanted)
+        rough.setattr(_lattice_loss, "_WANTED", wanted)
         for cache in caches:
             cache.cache_clear()
         for share in (0.01, 0.05, 0.1, 0.2, 0.4):
@@ -834,10 +836,10 @@ def test_left_out_nodes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_rule_for_a_run_adds_is_within_its_bound(tilt: float) -> None:
     """Step 13: too few nodes, so that other losses are taken for those asked for."""
     model, count, epsilon, size = SubsetMallows(300, 147, theta=0.1), 3, 3.0, 16
-    losses = _index_law._Losses(0.2, 16, 0.2, count)
+    losses = _lattice_loss.Losses(0.2, 16, 0.2, count)
     low, log_pmf = composed(loss=loss_law(mechanism=model), count=count)
     place = low + np.arange(log_pmf.size)
-    found, log_bound = losses._size(model, tilt, 1e5)
+    found, log_bound = losses._size(ContourLoss(model), _index_law._tilted(model, tilt), 1e5)
     assert found == size
 
     def shifted(times: int) -> float:
@@ -944,7 +946,8 @@ def test_no_node_is_counted_twice() -> None:
 def test_an_error_of_many_moments_is_no_small_number(moved: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """All moments err by as much as they are said to, a run's by e^.7."""
     model, count = SubsetMallows(12, 6, theta=0.05), 30
-    exact, right = loss_law(mechanism=model).delta(epsilon=2.0, count=count), _index_law._log_moment
+    exact = sum(_lattice_loss.table_bounds(loss_law(mechanism=model), epsilon=2.0, count=count)) / 2
+    right = _index_law._log_moment
 
     def wrong(mechanism: SubsetMallows, tilt: float) -> tuple[float, float]:
         found, error = right(mechanism, tilt)
@@ -1009,12 +1012,72 @@ def test_squares_of_ratios_rise_no_faster(count: int) -> None:
             assert count * float(logs.real.max()) <= log_omitted <= -2
 
 
+@pytest.mark.parametrize(
+    ("theta", "count", "wide"),
+    [(0.4, 1, 3e-13), (0.4, 100, 1e-10), (0.05, 20_000, 1e-10), (1.0, 10**4, 1e-9), (1e-4, 10**6, 3e-10)],
+)
+def test_a_table_is_bounded_from_both_sides(theta: float, count: int, wide: float) -> None:
+    """Directly convolved and by moments, where a parity leaves two arcs; and epsilon is not 0 where delta(0) is just above delta."""
+    table = loss_law(mechanism=SubsetMallows(2, 1, theta=theta))
+    middle, spread = 2 * theta * math.tanh(theta) * count, 2 * theta * math.sqrt(count)
+    for far in (-1.0, 0.3, 3.0, 6.0):
+        epsilon = min(max(middle + far * spread, 0.0), 1.9 * theta * count)
+        lower, upper = _lattice_loss.table_bounds(table, epsilon=epsilon, count=count)
+        exact = _of_two(theta, count, epsilon)
+        assert exact * (1 - wide) <= lower <= exact <= upper <= exact * (1 + wide)
+        below = float(exact) if float(exact) < exact else math.nextafter(float(exact), 0.0)
+        assert table.epsilon(delta=below, count=count) >= epsilon
+    exact = _of_two(theta, count, 0.0)
+    below = float(exact) if float(exact) < exact else math.nextafter(float(exact), 0.0)
+    for loss in (table, IndexLoss(SubsetMallows(2, 1, theta=theta))):
+        assert loss.epsilon(delta=below, count=count) > 0 or below == 1.0
+
+
+@pytest.mark.parametrize("upwards", [-1.0, 1.0])
+@pytest.mark.parametrize("count", [1, 100, 4000, 10**7])
+def test_errors_of_a_table_are_counted(count: int, upwards: float) -> None:
+    """Larger losses are likelier, or less likely, by as much as a table says that it may err."""
+    right, error = loss_law(mechanism=SubsetMallows(6, 3, theta=0.1 / math.sqrt(count))), 1e-6
+    moved = upwards * error * np.sign(right.low + np.arange(right.log_pmf.size))
+    wrong = replace(right, log_pmf=right.log_pmf + np.log1p(moved))
+    object.__setattr__(wrong, "_error", error)
+    for epsilon in (0.0, 0.1, 0.5):
+        exact = sum(_lattice_loss.table_bounds(right, epsilon=epsilon, count=count)) / 2
+        lower, upper = _lattice_loss.table_bounds(wrong, epsilon=epsilon, count=count)
+        assert lower <= exact <= upper and upper - lower >= 1e-7 * exact
+        assert upper - lower <= 4e-6 * min(count, 100 + 10 * math.sqrt(count)) * exact or exact == 0
+
+
+def test_very_many_losses_of_one_parity() -> None:
+    lower, upper = ContourLoss(SubsetMallows(2, 1, theta=1e-4)).delta_bounds(epsilon=12.0, count=10**9)
+    assert 0.8628 < lower < 0.862866722 < upper < 0.863  # by ball arithmetic
+
+
+@pytest.mark.parametrize(("count", "seen"), [(2, False), (60, False), (3000, True)])
+def test_a_wide_table(count: int, seen: bool) -> None:
+    """All nodes by a transform, or few by the total variation: between the ends of the binomials' contour, or about it."""
+    model = SubsetMallows(10**5, 5 * 10**4, theta=1e-3 / math.sqrt(count))
+    table, contour = loss_law(mechanism=model), ContourLoss(model)
+    for epsilon in (0.5, 2.0):
+        lower, upper = _lattice_loss.table_bounds(table, epsilon=epsilon, count=count)
+        least, most = contour.delta_bounds(epsilon=epsilon, count=count)
+        assert lower <= most and least <= upper and upper - lower <= 1e-7 * upper
+    at = _lattice_loss.table_of(table).tilted(1e-3)
+    far, log_omitted = at._smooth(count, 40.0)
+    assert seen == (far < math.pi / 2 and at._seen_arcs(count, 40.0)[0] < math.pi)
+    if seen:
+        logs, _ = at.log_ratios(np.linspace(far, math.pi - far, 500), 0)
+        assert count * float(logs.real.max()) <= log_omitted
+
+
 def test_upper_bounds_are_not_rounded_down() -> None:
     """By exact values: of a table's deltas and moments, sums of epsilons, and the dispersion of a pure budget."""
     model, count, epsilon = SubsetMallows(123, 10, theta=0.0009965787282088135), 3_977_361, 54.88687896791539
     truth = 2.252185798103094446639065e-19  # by the law in 120 digits; the table's is 2.252185792
-    assert truth <= _index_law.index_delta(model, epsilon=epsilon, count=count) <= truth * (1 + 2e-8)
-    assert epsilon <= _index_law.index_epsilon(model, delta=truth, count=count) <= epsilon * (1 + 1e-8)
+    assert truth <= IndexLoss(model).delta(epsilon=epsilon, count=count) <= truth * (1 + 2e-8)
+    least, most = _lattice_loss.table_bounds(loss_law(mechanism=model), epsilon=epsilon, count=count)
+    assert truth * (1 - 2e-9) <= least <= truth <= most <= truth * (1 + 2e-9)
+    assert epsilon <= IndexLoss(model).epsilon(delta=truth, count=count) <= epsilon * (1 + 1e-8)
     orders = np.array([1.5, 2.0, 3.0, 10.0])
     for theta in np.geomspace(1e-3, 1, 200):
         with mpmath.workdps(40):
@@ -1062,13 +1125,12 @@ def test_calculators_of_large_groups(keep: int, theta: float) -> None:
     run = dict(epsilon=1.0, delta=1e-6, dim=dim, keep=keep, steps=100)
     best, zcdp = (theta_for_delta_budget(**run, method=method) for method in ("exact", "zcdp"))  # type: ignore[arg-type]
     assert best > 1.3 * zcdp
-    loss = index_loss(SubsetMallows(dim, keep, theta=best))
-    assert isinstance(loss, ContourLoss)
+    loss = ContourLoss(SubsetMallows(dim, keep, theta=best))
     assert 1e-6 * (1 - 1e-6) <= loss.delta(epsilon=1.0, count=100) <= 1e-6
     next_size = theta_for_delta_budget(**{**run, "dim": dim + 1})  # type: ignore[arg-type]
     assert next_size == pytest.approx(best, rel=2 / min(keep, dim - keep))
     model = SubsetMallows(dim, keep, theta=theta)
-    alone = index_loss(model).epsilon(delta=1e-6, count=10)
+    alone = IndexLoss(model).epsilon(delta=1e-6, count=10)
     values = dict(sampling_rate=1.0, noise_multiplier=50.0, delta=1e-6)
     both = run_epsilon(releases=[IndexSteps(steps=10, mechanism=model)], **values)  # type: ignore[arg-type]
     assert alone < both < alone + privacy.gaussian_epsilon(math.sqrt(10) / 50, 1e-6) + 1
@@ -1077,8 +1139,15 @@ def test_calculators_of_large_groups(keep: int, theta: float) -> None:
 
 
 def test_a_table_ends_where_the_contour_begins() -> None:
-    table, contour = (index_loss(SubsetMallows(10**5 + more, 1000, theta=0.05)) for more in (0, 1))
-    assert isinstance(table, LatticeLoss) and isinstance(contour, ContourLoss)
+    for count, last in ((5, 500), (600, 600), (10**9, 10**4)):
+        small, large = (SubsetMallows(last + more, 100, theta=0.001) for more in (0, 1))
+        asked = {"epsilon": 0.01 * math.sqrt(count), "count": count}
+        assert IndexLoss(small).delta(**asked) == loss_law(mechanism=small).delta(**asked)
+        assert IndexLoss(large).delta(**asked) == ContourLoss(large).delta(**asked)
+    table, contour = (
+        loss_law(mechanism=SubsetMallows(10**5, 1000, theta=0.05)),
+        ContourLoss(SubsetMallows(10**5 + 1, 1000, theta=0.05)),
+    )
     assert contour.epsilon(delta=1e-5, count=5) == pytest.approx(table.epsilon(delta=1e-5, count=5), rel=1e-4)
     beyond = SubsetMallows(10**7 + 1, 1000, theta=0.3)
     with refused("dim", "10000000", "IndexSteps"):
@@ -1086,7 +1155,8 @@ def test_a_table_ends_where_the_contour_begins() -> None:
     with refused("dim", "10000000"):
         IndexPRV(mechanism=beyond, releases=1)
     revealed = SubsetMallows(10**12, 3, theta=301.0)  # a single value needs no table
-    assert index_loss(revealed).delta(epsilon=1800.0) == 1 - math.exp(-6)
+    assert IndexLoss(revealed).delta(epsilon=1800.0, count=1) == pytest.approx(1 - math.exp(-6), rel=1e-12)
+    assert IndexLoss(revealed).delta(epsilon=1800.0, count=1) >= 1 - math.exp(-6)
 
 
 def test_renyi_curve_of_a_contour() -> None:

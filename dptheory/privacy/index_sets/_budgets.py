@@ -12,7 +12,7 @@ from dptheory import _validate, pruning
 from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import MAX_RELEASES, total_loss
 from dptheory.privacy._parts import zcdp_rho
-from dptheory.privacy.methods.lattice._index_law import index_delta, index_epsilon
+from dptheory.privacy.methods.lattice._index_law import IndexLoss
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.pruning import SubsetMallows
 
@@ -106,7 +106,7 @@ def theta_for_delta_budget(
     releases = _releases(steps, groups)
 
     def log_delta(theta: float) -> float:
-        spent = index_delta(SubsetMallows(dim, keep, theta=theta), epsilon=epsilon, count=releases)
+        spent = IndexLoss(SubsetMallows(dim, keep, theta=theta)).delta(epsilon=epsilon, count=releases)
         return math.log(spent) if spent > 0.0 else -math.inf
 
     return largest_theta(log_delta, math.log(delta), max(basic, concentrated))
@@ -168,7 +168,7 @@ def epsilon_for_retained_gain(
     concentrated = _renyi.zcdp_epsilon(zcdp_rho=rho, delta=delta) if rho <= _renyi.MAX_RHO else math.inf
     if method == "zcdp":
         return concentrated
-    return min(basic, concentrated, index_epsilon(model, delta=delta, count=releases))
+    return min(basic, concentrated, IndexLoss(model).epsilon(delta=delta, count=releases))
 
 
 def retained_gain_for_delta_budget(

@@ -16,7 +16,7 @@ from dptheory.privacy.index_sets._budgets import largest_theta
 from dptheory.privacy.methods._added import joint_epsilon, least_sum, split_delta
 from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 from dptheory.privacy.methods._sampled_loss import Loss
-from dptheory.privacy.methods.lattice import _index_law
+from dptheory.privacy.methods.lattice._index_law import IndexLoss
 from dptheory.privacy.methods.renyi import _conversion as _renyi
 from dptheory.privacy.methods.renyi._curves import ORDERS
 from dptheory.privacy.methods.renyi._parts import MAX_ORDER, joint_rdp
@@ -87,8 +87,8 @@ def run_epsilon(
     count = sum(one.steps * one.groups for one in releases)
     if len({one.mechanism for one in releases}) > 1 or count > MAX_RELEASES or math.isinf(releases[0].mechanism.theta):
         return found
-    index = functools.partial(_index_law.index_epsilon, releases[0].mechanism, count=count)  # composed exactly
-    return least_sum(delta, values, lambda mine: index(delta=mine), found, values(delta))
+    law = IndexLoss(releases[0].mechanism)  # of one mechanism the index sets are composed exactly
+    return least_sum(delta, values, lambda mine: law.epsilon(delta=mine, count=count), found, values(delta))
 
 
 def values_epsilon(*, delta: float, sampling_rate: float, noise_multiplier: float, steps: int) -> float:

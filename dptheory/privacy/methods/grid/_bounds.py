@@ -20,7 +20,7 @@ from dptheory.privacy.methods.grid._law import (
     split_atoms,
 )
 from dptheory.privacy.methods.grid._sum import IndexLaw, TiltedLaw, grid_sum
-from dptheory.privacy.methods.lattice._index_law import index_loss
+from dptheory.privacy.methods.lattice._index_law import SMALL_GROUP, loss_law
 from dptheory.privacy.methods.lattice._loss import LatticeLoss, _Trimmed
 from dptheory.pruning import SubsetMallows
 
@@ -160,10 +160,9 @@ def _atoms(mechanism: SubsetMallows, groups: int, shift: float, merged: bool) ->
 def _lattice(mechanism: SubsetMallows) -> LatticeLoss:
     if mechanism.theta > _LARGEST_THETA:
         raise Unresolved("the index sets are as good as revealed")
-    loss = index_loss(mechanism)
-    if not isinstance(loss, LatticeLoss):
+    if mechanism.dim > SMALL_GROUP:
         raise Unresolved("the index sets take too many values for a grid")
-    return loss
+    return loss_law(mechanism=mechanism)
 
 
 def _index_law(part: IndexSteps) -> IndexLaw:

@@ -14,8 +14,18 @@ from scipy.special import expit
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import double_above, total_loss
-from dptheory.privacy.methods._closed_forms import LEAST
-from dptheory.privacy.methods.lattice._loss import ROUNDING, LatticeLoss, renyi_curve, rounding
+from dptheory.privacy.methods.lattice._loss import (
+    ROUNDED,
+    ROUNDING,
+    LatticeLoss,
+    Tilted,
+    bounds_at,
+    delta_bounds,
+    epsilon_bounds,
+    renyi_curve,
+    table_bounds,
+    table_of,
+)
 from dptheory.pruning import SubsetMallows
 
 Array = NDArray[np.float64]
@@ -23,7 +33,7 @@ Reals = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
 _CUT = 230.0  # nats: three factors of e^-230 do not underflow
-_MOST_ENTRIES, _SMALL_GROUP = 10**7, 10**5
+_MOST_ENTRIES, SMALL_GROUP = 10**7, 10**5
 POINT_MASS = 300.0  # dispersion above which the mechanism returns its reference, up to e^-500
 
 
@@ -78,8 +88,8 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
     if theta > POINT_MASS:
         return LatticeLoss(spacing=2.0 * theta, low=m, log_pmf=np.zeros(1), top=m)
     # A tilt tau of all sizes changes nothing, as |I| is fixed; this one makes K the mean size of independent choices.
-    log_tau = _log_size_tilt(mechanism)
-    members, others = log_tau + 2.0 * theta, log_tau
+    others = math.exp(_log_size_tilt(mechanism))
+    members = others * math.exp(2.0 * theta)
     x_low, x_weight, x_cut = _binomial(m, members)
     y_low, y_weight, y_cut = _binomial(m, others)
     in_low, inside, in_cut = _binomial(mechanism.keep - m, members)
@@ -97,12 +107,16 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
         sizes = rest[mechanism.keep - y - last - rest_low : mechanism.keep - y - first - rest_low + 1][::-1]
         law[first - y - low : last - y - low + 1] += weight * x_weight[first - x_low : last - x_low + 1] * sizes
     total = float(law.sum())
+    cut = x_cut or y_cut or in_cut or out_cut
+    omitted = 3.0 * math.log(mechanism.dim) - _CUT - math.log(total) if cut else -math.inf
     with np.errstate(divide="ignore"):
         log_pmf = np.log(law / total)
-    omitted = (
-        3.0 * math.log(mechanism.dim) - _CUT - math.log(total) if x_cut or y_cut or in_cut or out_cut else -math.inf
-    )
-    return LatticeLoss(spacing=2.0 * theta, low=low, log_pmf=log_pmf, top=m, log_omitted=omitted)
+    steps = (
+        x_weight.size + y_weight.size + inside.size + outside.size
+    )  # of at most 16 roundings each, twice: tight.md, step 15
+    found = LatticeLoss(spacing=2.0 * theta, low=low, log_pmf=log_pmf, top=m, log_omitted=omitted)
+    _validate.store(found, _error=2.0**-48 * (steps + 4))
+    return found
 
 
 def _log_size_tilt(model: SubsetMallows) -> float:
@@ -115,47 +129,62 @@ def _log_size_tilt(model: SubsetMallows) -> float:
     return math.log((root - excess) / (2.0 * (model.dim - model.keep))) - 2.0 * model.theta
 
 
-def _binomial(trials: int, log_odds: float) -> tuple[int, Array, bool]:
+def _binomial(trials: int, odds: float) -> tuple[int, Array, bool]:
     """First value, weights relative to the mode, and whether weights below e^-230 were left out."""
     x = np.arange(trials, dtype=np.float64)
-    ratios = np.log((trials - x) / (x + 1.0)) + log_odds
-    mode = int(np.count_nonzero(ratios > 0))
-    left = -np.cumsum(ratios[:mode][::-1])[::-1]
-    logs = np.concatenate([left, [0.0], np.cumsum(ratios[mode:])])
-    kept = np.flatnonzero(logs > -_CUT)
-    return int(kept[0]), np.exp(logs[kept]), kept.size < logs.size
+    ratios = (trials - x) / (x + 1.0) * odds
+    mode = int(np.count_nonzero(ratios > 1.0))
+    left, right = np.cumprod(1.0 / ratios[:mode][::-1])[::-1], np.cumprod(ratios[mode:])
+    weights = np.concatenate([left, [1.0], right])
+    kept = np.flatnonzero(weights > math.exp(-_CUT))
+    return int(kept[0]), weights[kept], kept.size < weights.size
 
 
-def index_loss(mechanism: SubsetMallows) -> "LatticeLoss | ContourLoss":
-    """The table of :func:`loss_law`, or the contour where a table is slow, its sums are bounded by a normal law, or there is none."""
-    large = mechanism.dim > _SMALL_GROUP and mechanism.theta <= POINT_MASS
-    return ContourLoss(mechanism) if large else loss_law(mechanism=mechanism)
+@dataclass(frozen=True)
+class IndexLoss:
+    """The loss of the farthest two references by a table or the contour, whichever has the smaller errors."""
+
+    mechanism: SubsetMallows
+
+    def delta(self, *, epsilon: float, count: int) -> float:
+        return self.delta_bounds(epsilon=epsilon, count=count)[1]
+
+    def epsilon(self, *, delta: float, count: int) -> float:
+        return self.epsilon_bounds(delta=delta, count=count)[1]
+
+    def delta_bounds(self, *, epsilon: float, count: int) -> tuple[float, float]:
+        if self.mechanism.theta > POINT_MASS:
+            return 0.0, self._table.delta(epsilon=epsilon, count=count)
+        if self.mechanism.theta > 0.0 and self._is_small(count):
+            lower, upper = table_bounds(self._table, epsilon=epsilon, count=count)
+            if count * table_of(self._table).omitted <= ROUNDED * upper:
+                return lower, upper
+        return ContourLoss(self.mechanism).delta_bounds(epsilon=epsilon, count=count)
+
+    def epsilon_bounds(self, *, delta: float, count: int) -> tuple[float, float]:
+        if self.mechanism.theta > POINT_MASS:
+            return 0.0, self._table.epsilon(delta=delta, count=count)
+        law = table_of(self._table) if self._is_small(count) else ContourLoss(self.mechanism)
+        return epsilon_bounds(law, functools.partial(bounds_at, self.delta_bounds, count), delta=delta, count=count)
+
+    def _is_small(self, count: int) -> bool:
+        """The table's errors grow with the group, the contour's with the releases."""
+        return self.mechanism.dim <= max(_ALWAYS_TABLE, min(count, _MOST_TABLE))
+
+    @property
+    def _table(self) -> LatticeLoss:
+        return _loss_law(self.mechanism)
 
 
-def index_delta(mechanism: SubsetMallows, *, epsilon: float, count: int) -> float:
-    """An upper bound of delta of ``count`` releases, next to it."""
-    loss = index_loss(mechanism)
-    found = loss.delta(epsilon=epsilon, count=count)
-    return min(1.0, found * (1.0 + _rounding(loss, epsilon, count))) if 0.0 < found < 1.0 else found
-
-
-def index_epsilon(mechanism: SubsetMallows, *, delta: float, count: int) -> float:
-    """An upper bound of epsilon of ``count`` releases, next to it."""
-    loss = index_loss(mechanism)
-    found = loss.epsilon(delta=delta, count=count)
-    share = _rounding(loss, found, count)
-    return loss.epsilon(delta=delta / (1.0 + share), count=count) if share and found > 0.0 else found
-
-
-def _rounding(loss: "LatticeLoss | ContourLoss", epsilon: float, count: int) -> float:
-    """Of a table's delta; the contour's has it."""
-    return rounding(loss, epsilon, count) if isinstance(loss, LatticeLoss) else 0.0
+@functools.lru_cache(maxsize=16)
+def _loss_law(mechanism: SubsetMallows) -> LatticeLoss:
+    return loss_law(mechanism=mechanism)
 
 
 def index_renyi(mechanism: SubsetMallows, orders: Reals) -> Reals:
     """Renyi divergences of one release at orders in (1, 1e9], a vector: exact, or upper bounds next to that."""
-    loss = index_loss(mechanism)
-    found = loss.renyi(orders=orders) if isinstance(loss, ContourLoss) else renyi_curve(loss, orders)
+    large = mechanism.dim > SMALL_GROUP and mechanism.theta <= POINT_MASS
+    found = ContourLoss(mechanism).renyi(orders=orders) if large else renyi_curve(loss_law(mechanism=mechanism), orders)
     return np.asarray(found * (1.0 + ROUNDING))
 
 
@@ -163,18 +192,14 @@ def index_renyi(mechanism: SubsetMallows, orders: Reals) -> Reals:
 
 
 _DIGITS = decimal.Context(prec=36)
-_ROUNDED = 2.0**-50  # relative error of an elementary function, and of a product with one: assumed
 _NATS = 75.0  # a rule for one release leaves out e^-75
-_WANTED = 35.0  # nats below delta at which the rule for a run leaves out
-_STEEPEST = 60.0  # most of the tilt, nats per lattice step
 _FARTHEST = 600.0  # most of it for a Renyi divergence
 _BENT = 0.1  # phase up to which its argument is summed as a series
-_MOST_NODES, _ROWS = 2**15, 2**12
-_MANY_NODES = 500  # beyond so many it pays to look for fewer,
-_NARROWEST = 0.02  # where characteristic functions are so wide
+_ALWAYS_TABLE, _MOST_TABLE = (
+    500,
+    10**4,
+)  # entries of groups for which a table has the smaller errors, if releases are as many
 _MOST_ORDERS = 300
-_LEAST_LOG_DELTA = -650.0
-_OVERFLOW = 700.0
 _LEAST_VARIANCE = 1e-200
 
 
@@ -203,59 +228,20 @@ class ContourLoss:
         return self.epsilon_bounds(delta=delta, count=count)[1]
 
     def delta_bounds(self, *, epsilon: float, count: int = 1) -> tuple[float, float]:
-        if self.spacing == 0.0 or epsilon >= total_loss(self.spacing, self.top * count):
-            return 0.0, 0.0
-        first = math.floor(Fraction(epsilon) / Fraction(self.spacing)) + 1
-        losses = _Losses(self.spacing, first, float(first * Fraction(self.spacing) - Fraction(epsilon)), count)
-        return losses.delta_bounds(self.mechanism)
+        return delta_bounds(self, epsilon=epsilon, count=count)
 
     def epsilon_bounds(self, *, delta: float, count: int = 1) -> tuple[float, float]:
-        largest = total_loss(self.spacing, self.top * count)
-        if delta == 0.0 or largest == 0.0:
-            return largest, largest
+        return epsilon_bounds(self, functools.partial(bounds_at, self.delta_bounds, count), delta=delta, count=count)
 
-        def upper(epsilon: float) -> float:
-            return self.delta_bounds(epsilon=epsilon, count=count)[1]
+    @property
+    def origin(self) -> int:
+        return 0
 
-        def excess(epsilon: float) -> float:
-            return math.log(max(upper(epsilon), 5e-324)) - math.log(delta)
+    def log_moment(self, tilt: float) -> tuple[float, float]:
+        return _log_moment(self.mechanism, tilt)
 
-        high, rate = self._chernoff(delta, count)
-        step = 3.0 * rate
-        high = min(high, largest)
-        wider = 1e-13 * high
-        while high < largest and not upper(high) <= delta:  # by rounding
-            high, wider = min(high + wider, largest), 4.0 * wider
-        low = max(high - step, 0.0)
-        while low > 0.0 and excess(low) <= 0.0:
-            high, low, step = low, max(low - step, 0.0), 2.0 * step
-        if excess(low) <= 0.0:
-            return 0.0, 0.0
-        least, most = self.delta_bounds(epsilon=high, count=count)
-        known = rate * math.log(most / least) / 3.0 if least > 0.0 else 0.0  # no step need be finer
-        found = float(scipy.optimize.brentq(excess, low, high, xtol=max(known, 1e-300), rtol=1e-13))
-        fine = max(known, 1e-13 * found)
-        above, step = found, fine
-        while above < high and upper(above) > delta:
-            above, step = above + step, 4.0 * step
-        below, step = found, fine
-        while below > 0.0 and self.delta_bounds(epsilon=below, count=count)[0] < delta:
-            below, step = below - step, 4.0 * step
-        return max(below, 0.0), min(above, high)
-
-    def _chernoff(self, delta: float, count: int) -> tuple[float, float]:
-        """An epsilon whose delta is at most this, and how much more makes delta smaller by a factor of about e."""
-
-        def bound(log_tilt: float) -> float:
-            log_moment, error = _log_moment(self.mechanism, math.exp(log_tilt))
-            return self.spacing * (count * (log_moment + error) - math.log(delta)) / math.exp(log_tilt)
-
-        guess = math.sqrt(-2.0 * math.log(delta) / (count * _tilted(self.mechanism, 0.0).variance))
-        middle = math.log(min(guess, 1.0))
-        found = scipy.optimize.minimize_scalar(
-            bound, bounds=(middle - 3.0, math.log(_STEEPEST)), method="bounded", options={"xatol": 0.01}
-        )
-        return float(found.fun) * (1.0 + 1e-9), self.spacing / math.exp(float(found.x))
+    def tilted(self, tilt: float) -> "_Tilted":
+        return _tilted(self.mechanism, tilt)
 
     def renyi(self, *, orders: Reals) -> Reals:
         """Upper bounds of the Renyi divergences of orders > 1; of very many, all but some by the convexity of log moments."""
@@ -272,93 +258,6 @@ class ContourLoss:
         tilt = double_above(Fraction(self.spacing) * (Fraction(order) - 1))
         log_moment, error = _log_moment(self.mechanism, tilt) if tilt <= _FARTHEST else (tilt * self.top, 0.0)
         return log_moment + error
-
-
-@dataclass(frozen=True)
-class _Losses:
-    """The sum of ``count`` losses from epsilon on: ``first`` steps of the lattice are the first loss beyond, by ``beyond``."""
-
-    spacing: float
-    first: int
-    beyond: float
-    count: int
-
-    def kernel(self, z: Complexes) -> Complexes:
-        """sum over n >= first of (1 - e^(epsilon - spacing n)) e^(-z (n - first))."""
-        falls = np.exp(-z)
-        gains = -math.expm1(-self.beyond) - falls * (math.exp(-self.beyond) * math.expm1(self.beyond - self.spacing))
-        return np.asarray(gains / (np.expm1(-z) * np.expm1(-z - self.spacing)))
-
-    def tilt(self, mechanism: SubsetMallows) -> float:
-        """About where moment times kernel is least, near the saddle point: no bound. log M - tilt n0 + log kernel is convex."""
-
-        def height(log_tilt: float) -> float:
-            tilt = math.exp(log_tilt)
-            kernel = float(self.kernel(np.array([tilt + 0j]))[0].real)
-            return self.count * _log_moment(mechanism, tilt)[0] - tilt * self.first + math.log(kernel)
-
-        ends = math.log(1e-12 * self.spacing), math.log(_STEEPEST)
-        found = scipy.optimize.minimize_scalar(height, bounds=ends, method="bounded", options={"xatol": 0.003})
-        return math.exp(float(found.x))
-
-    def delta_bounds(self, mechanism: SubsetMallows) -> tuple[float, float]:
-        tilt = self.tilt(mechanism)
-        at, count = _tilted(mechanism, tilt), self.count
-        log_moment, error = _log_moment(mechanism, tilt)
-        log_scale = count * log_moment - tilt * self.first
-        log_doubt = count * error + _ROUNDED * (tilt * self.first + count * abs(log_moment) + 8.0)  # of the scale
-        chernoff = max(math.exp(min(0.0, log_scale + log_doubt)), LEAST)
-        if max(log_scale, log_doubt) > _OVERFLOW:
-            return 0.0, chernoff
-        log_kernel = math.log(float(self.kernel(np.array([tilt + 0j]))[0].real))
-        log_spread = 0.5 * math.log1p(2.0 * math.pi * count * at.variance)
-        log_delta = log_scale + log_kernel - log_spread  # about
-        size, log_aliases = self._size(mechanism, tilt, log_delta)
-        plain, turned, log_omitted = at.windows(size, count, _WANTED + log_spread)
-        if log_delta < _LEAST_LOG_DELTA or plain + turned > _MOST_NODES:
-            return 0.0, chernoff
-        value = wrong = 0.0
-        for number, turn in ((plain, 0), (turned, 1)):
-            for start in range(0, number, _ROWS):
-                found, doubt = self._sum(at, range(start, min(start + _ROWS, number)), size, turn)
-                value, wrong = value + found, wrong + doubt
-        scale = math.exp(log_scale)
-        wrong += math.exp(log_kernel + log_omitted)
-        doubt = math.exp(log_doubt)
-        low, high = scale * (value - wrong) / doubt - math.exp(log_aliases), scale * (value + wrong) * doubt
-        return max(0.0, low), min(high, chernoff)
-
-    def _size(self, mechanism: SubsetMallows, tilt: float, log_delta: float) -> tuple[int, float]:
-        """An even number of nodes on the whole circle, and the log of a bound of what the rule adds to delta."""
-        at = _tilted(mechanism, tilt)
-        steeper = tilt + min(6.0 / math.sqrt(self.count * at.variance), 40.0)
-        log_moment, error = _log_moment(mechanism, steeper)
-        log_above = self.count * (log_moment + error) - steeper * self.first * (1.0 - _ROUNDED) + 1e-9
-        wanted = _WANTED - log_delta
-        size = 2 * math.ceil(max(wanted / tilt, (wanted + log_above) / (steeper - tilt), 16.0) / 2.0)
-        below, above = -tilt * size, log_above - (steeper - tilt) * size
-        below -= math.log(-math.expm1(-tilt * size))
-        above -= math.log(-math.expm1(-(steeper - tilt) * size))
-        return size, float(np.logaddexp(below, above)) + 1e-9
-
-    def _sum(self, at: "_Tilted", nodes: range, size: int, turn: int) -> tuple[float, float]:
-        """The nodes' part of delta over its scale, and a bound of its error."""
-        angle = 2.0 * math.pi / size * np.array(nodes, dtype=np.float64)
-        logs, errors = at.log_ratios(angle, turn)
-        z = np.asarray(at.tilt + 1j * (angle + math.pi * turn), dtype=np.complex128)
-        turns = angle * (self.count * at.mean - self.first)
-        kernel = self.kernel(z)
-        weights = np.full(angle.size, 2.0 / size)
-        weights[(angle == 0.0) | (np.array(nodes) == size // 2)] = 1.0 / size
-        sign = -1.0 if turn and (at.sizes[0] * self.count + self.first) % 2 else 1.0
-        terms = sign * weights * kernel * np.exp(self.count * logs + 1j * turns)
-        exponents = self.count * np.abs(logs) + angle * (self.count * abs(at.mean) + self.first)
-        # (|R| + error)^count - |R|^count, where |R| may be far below its error
-        grown, lost = self.count * errors, self.count * errors > 1.0
-        doubts = np.abs(terms) * (np.expm1(np.where(lost, 0.0, grown)) + _ROUNDED * (16.0 + exponents))
-        doubts += lost * weights * np.abs(kernel) * np.exp(self.count * logs.real + grown)
-        doubts += _ROUNDED * float(self.kernel(np.array([at.tilt + 0j]))[0].real) * np.abs(terms / kernel)
-        return math.fsum(terms.real), math.fsum(doubts)
 
 
 def _log_radius(mechanism: SubsetMallows, tilt: float) -> float:
@@ -379,7 +278,7 @@ def _log_moment(mechanism: SubsetMallows, tilt: float) -> tuple[float, float]:
     at, base = _tilted(mechanism, tilt), _tilted(mechanism, 0.0)
     (log_top, top_error), (log_bottom, bottom_error) = at.log_chance, base.log_chance
     found = float(at.log_weight - base.log_weight) + (log_top - log_bottom)
-    return found, top_error + bottom_error + _ROUNDED * (abs(log_top) + abs(log_bottom) + abs(found))
+    return found, top_error + bottom_error + ROUNDED * (abs(log_top) + abs(log_bottom) + abs(found))
 
 
 @functools.lru_cache(maxsize=256)
@@ -412,7 +311,7 @@ Three = tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class _Tilted:
+class _Tilted(Tilted):
     """Independent binomials B1, B2, B3; given D = B2 + B3 - B1 = 0, S = m - B1 - B2 has the law tilted by e^(tilt S)."""
 
     tilt: float
@@ -430,13 +329,17 @@ class _Tilted:
     log_weight: decimal.Decimal
 
     @property
-    def variance(self) -> float:
+    def top(self) -> int:  # type: ignore[override]
+        return self.sizes[0]
+
+    @property
+    def variance(self) -> float:  # type: ignore[override]
         """About that of S."""
         v1, v2, v3 = self.variances
         return v1 + v2 - (v1 - v2) ** 2 / (v1 + v2 + v3 + _LEAST_VARIANCE) + _LEAST_VARIANCE
 
     @functools.cached_property
-    def most_variance(self) -> float:
+    def most_variance(self) -> float:  # type: ignore[override]
         """An upper bound of that of S given D = 0."""
         near = 0.5 / self.sizes[0]
         logs, errors = self.log_ratios(np.array([near]), 0)
@@ -479,7 +382,7 @@ class _Tilted:
                 found, its_share, its_lost = self._log_characteristic(index, phase, reached)
                 log, share, lost = log + found, share + its_share, lost + its_lost
         terms = np.exp(log) / number
-        error = _ROUNDED * (np.abs(terms) * share + lost / number).sum(axis=1)
+        error = ROUNDED * (np.abs(terms) * share + lost / number).sum(axis=1)
         return terms.sum(axis=1), error + 3.0 * math.exp(-_NATS)
 
     def _log_characteristic(self, index: int, phase: Reals, reached: Reals) -> tuple[Complexes, Reals, Reals]:
@@ -505,18 +408,6 @@ class _Tilted:
             small * (1.0 + reached),
         )
 
-    def windows(self, size: int, count: int, nats: float) -> tuple[int, int, float]:
-        """How many nodes from angle 0 on, and from angle pi on, and the log of a bound of the others' ratios to ``count``."""
-        best = size // 2 + 1, 0, -math.inf
-        for arcs in (self._arcs, self._seen_arcs):
-            plain, turned, log_omitted = arcs(count, nats)
-            first, last = (math.ceil(arc * size / (2.0 * math.pi)) + 2 if arc else 0 for arc in (plain, turned))
-            if first + last < sum(best[:2]):  # no node is counted twice
-                best = first, last, log_omitted
-            if sum(best[:2]) <= _MANY_NODES:
-                break
-        return best
-
     def _arcs(self, count: int, nats: float) -> tuple[float, float, float]:
         """Angles from 0 on, and from pi on, outside which ratios to ``count`` are small, with the log of their bound."""
         v1, v2, v3 = self.variances
@@ -531,26 +422,6 @@ class _Tilted:
         short = float(scipy.optimize.brentq(lambda one: omitted(one) + nats, 0.0, total, xtol=1e-300, rtol=1e-9))
         turned = _reach(v1, v2, -v3, short - 2.0 * v3) if short > 2.0 * v3 and v3 < v1 + v2 else 0.0
         return _reach(v1, v2, v3, short), turned, omitted(short)
-
-    def _seen_arcs(self, count: int, nats: float) -> tuple[float, float, float]:
-        """The same by ratios at many angles, and by how much their squares rise between: of small groups, very often."""
-        variance = self.most_variance
-        wide, start = min(1.0 / math.sqrt(variance), math.pi), math.sqrt(2.0 * nats / (count * variance))
-        if start >= wide or wide < _NARROWEST:
-            return math.pi, 0.0, -math.inf
-        near_places = np.geomspace(start, wide, 2 + math.ceil(10.0 * math.log(wide / start)))
-        places = np.append(
-            near_places[:-1], np.linspace(near_places[-1], math.pi, 2 + math.ceil(10.0 * math.pi / wide))
-        )
-        rises = np.minimum(variance * np.diff(places**2), math.sqrt(2.0 * variance) * np.diff(places))
-        logs, errors = self.log_ratios(places[:-1], 0)
-        bounds = 0.5 * count * np.log(np.exp(2.0 * (logs.real + errors)) + rises)
-        ends = np.concatenate([[-1], np.flatnonzero(bounds > -nats), [bounds.size]])
-        widest = int(np.argmax(np.diff(ends)))
-        first, last = int(ends[widest]) + 1, int(ends[widest + 1])
-        if first == last:
-            return math.pi, 0.0, -math.inf
-        return float(places[first]), math.pi - float(places[last]), float(bounds[first:last].max())
 
 
 def _log_bessel(x: float) -> float:

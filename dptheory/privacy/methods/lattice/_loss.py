@@ -1,9 +1,11 @@
-"""The privacy loss of the index mechanism lives on a lattice: exact composition, for delta of 1e-15 and below."""
+"""Sums of many losses on a lattice that are alike: by a table of one, and for every law by a sum over a contour."""
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 import scipy
@@ -12,22 +14,404 @@ from numpy.typing import NDArray
 from dptheory import _validate
 from dptheory.errors import ArgumentError
 from dptheory.privacy._bounds import MAX_RELEASES, total_loss
-from dptheory.privacy.methods._closed_forms import log_delta_at
-from dptheory.privacy.methods._log_sum import log_moments, log_sum
+from dptheory.privacy.methods._closed_forms import LEAST
+from dptheory.privacy.methods._log_sum import expm1_minus, log_moments, log_sum
 
 Array = NDArray[np.float64]
+Reals = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
 
+ROUNDED = 2.0**-50  # relative error of an elementary function, and of a product with one: assumed
+_WANTED = 35.0  # nats below delta at which the rule for a run leaves out
+_STEEPEST = 60.0  # most of the tilt, nats per lattice step
+_MOST_NODES, _ROWS = 2**15, 2**12
+_MANY_NODES = 500  # beyond so many it pays to look for fewer,
+_NARROWEST = 0.02  # where characteristic functions are so wide
+_LEAST_LOG_DELTA = -650.0
+_OVERFLOW = 700.0
+_BLOCK = 2**20  # numbers held at once
+_RARE = 1e-40  # probability
+_UNDERFLOWN = 1e-315  # at most, of products and sums of numbers up to 1 in a direct convolution
 _MAX_GRID = 2**26
 _DIRECT_GRID = 8_000  # up to this size the powers are convolved directly: every entry keeps its relative precision
-_TRIM = 200.0  # nats: entries rarer than e^-200 take no part in a composition, their mass is added to delta
+_TRIM = 200.0  # nats: entries rarer than e^-200 take no part in a convolution
 _WINDOW = 60.0  # nats: mass of the tilted sum outside the Fourier window is below 2 e^-60
-_FOURIER_GRID = 2**20  # a wider sum is bounded by a normal law instead: milliseconds, where a transform takes minutes
-_BERRY_ESSEEN = 0.4748  # Shevtsova (2011), for independent summands of one law
-_NORMAL_ROUNDING = 1e-13  # relative error of delta over sqrt(count), generously
-ROUNDING = 2e-12  # relative, of a table's moments and deltas: twice what was measured, with 2e-15 a release
-_ROUNDS = 6
-_FINEST = 4.0 * np.finfo(np.float64).eps  # brentq takes no smaller tolerance
-_TOP = 5.0  # expected distance from the largest sum below which the tilt goes no further
+ROUNDING = 2e-12  # relative, of a table's Renyi divergences: twice what was measured
+
+
+class Tilted:
+    """A law tilted by e^(tilt S), as a sum over a contour asks for it."""
+
+    tilt: float
+    mean: float
+    """About its own; phases are counted from there."""
+    top: int
+    """The largest value of S."""
+    variance: float
+    """About that of S."""
+    most_variance: float
+    """An upper bound of that."""
+    most_transformed = 0
+    """Nodes of a circle whose ratios are found all together."""
+    total_variation = math.inf
+    """At least that of its probabilities from those two places on."""
+
+    def log_ratios(self, angle: Reals, turn: int) -> tuple[Complexes, Reals]:
+        """log of E e^(i psi (S - mean)), psi = angle + pi turn and the sign of the top left out, and the error of its modulus's log."""
+        raise NotImplementedError
+
+    def node_ratios(self, nodes: range, size: int, turn: int) -> tuple[Complexes, Reals]:
+        """The same at nodes of a circle of ``size``."""
+        return self.log_ratios(2.0 * math.pi / size * np.array(nodes, dtype=np.float64), turn)
+
+    def windows(self, size: int, count: int, nats: float) -> tuple[int, int, float]:
+        """How many nodes from angle 0 on, and from angle pi on, and the log of a bound of the others' ratios to ``count``."""
+        best = size // 2 + 1, 0, -math.inf
+        for arcs in (self._arcs, self._seen_arcs):
+            plain, turned, log_omitted = arcs(count, nats)
+            first, last = (math.ceil(arc * size / (2.0 * math.pi)) + 2 if arc else 0 for arc in (plain, turned))
+            if first + last < sum(best[:2]):  # no node is counted twice
+                best = first, last, log_omitted
+            if sum(best[:2]) <= _MANY_NODES:
+                break
+        return best
+
+    def _arcs(self, count: int, nats: float) -> tuple[float, float, float]:
+        """Angles from 0 on, and from pi on, outside which ratios to ``count`` are small, with the log of their bound."""
+        return math.pi, 0.0, -math.inf
+
+    def _seen_arcs(self, count: int, nats: float) -> tuple[float, float, float]:
+        """The same by ratios at many angles, and by how much their squares rise between: of small groups, very often."""
+        variance = self.most_variance
+        wide, start = min(1.0 / math.sqrt(variance), math.pi / 2.0), math.sqrt(2.0 * nats / (count * variance))
+        far, log_far = self._smooth(count, nats)
+        if start >= wide or (wide < _NARROWEST and far > 10.0 * wide):
+            return math.pi, 0.0, -math.inf
+        far = max(far, wide)
+        ends = np.geomspace(start, wide, 2 + math.ceil(10.0 * math.log(wide / start)))
+        half = np.append(ends, np.linspace(wide, far, 2 + math.ceil(10.0 * (far - wide) / wide))[1:])
+        places = np.concatenate([half, math.pi - half[::-1], [math.pi]])
+        steps = np.diff([places**2, -((math.pi - places) ** 2)]).min(axis=0)
+        rises = np.minimum(variance * steps, math.sqrt(2.0 * variance) * np.diff(places))
+        logs, errors = self.log_ratios(places[:-1], 0)
+        bounds = 0.5 * count * np.log(np.exp(2.0 * (logs.real + errors)) + rises)
+        bounds[half.size - 1] = min(float(bounds[half.size - 1]), log_far)
+        ends = np.concatenate([[-1], np.flatnonzero(bounds > -nats), [bounds.size]])
+        widest = int(np.argmax(np.diff(ends)))
+        first, last = int(ends[widest]) + 1, int(ends[widest + 1])
+        if first == last:
+            return math.pi, 0.0, -math.inf
+        return float(places[first]), math.pi - float(places[last]), float(bounds[first:last].max())
+
+    def _smooth(self, count: int, nats: float) -> tuple[float, float]:
+        """From which angle to pi less it ratios to ``count`` are small, by the total variation, and the log of their bound."""
+        least = min(0.5 * self.total_variation * math.exp(min(nats / count, _OVERFLOW)), 1.0)
+        return math.asin(least), -nats if least < 1.0 else math.inf
+
+
+class Law(Protocol):
+    """The loss ``spacing * (origin + S)`` of one release, for sums over a contour."""
+
+    @property
+    def spacing(self) -> float:
+        """Of the lattice."""
+
+    @property
+    def top(self) -> int:
+        """The largest loss over ``spacing``."""
+
+    @property
+    def origin(self) -> int:
+        """What S is counted from, near the mean."""
+
+    def log_moment(self, tilt: float) -> tuple[float, float]:
+        """log E e^(tilt S), and a bound of its error."""
+
+    def tilted(self, tilt: float) -> Tilted:
+        """The law tilted by e^(tilt S)."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The sum of ``count`` losses from epsilon on: ``first`` steps of the lattice are the first loss beyond, by ``beyond``."""
+
+    spacing: float
+    first: int
+    beyond: float
+    count: int
+
+    def kernel(self, z: Complexes) -> Complexes:
+        """sum over n >= first of (1 - e^(epsilon - spacing n)) e^(-z (n - first))."""
+        falls = np.exp(-z)
+        gains = -math.expm1(-self.beyond) - falls * (math.exp(-self.beyond) * math.expm1(self.beyond - self.spacing))
+        return np.asarray(gains / (np.expm1(-z) * np.expm1(-z - self.spacing)))
+
+    def tilt(self, law: Law) -> float:
+        """About where moment times kernel is least, near the saddle point: no bound. log M - tilt n0 + log kernel is convex."""
+
+        def height(log_tilt: float) -> float:
+            tilt = math.exp(log_tilt)
+            kernel = float(self.kernel(np.array([tilt + 0j]))[0].real)
+            return self.count * law.log_moment(tilt)[0] - tilt * self.first + math.log(kernel)
+
+        ends = math.log(1e-12 * self.spacing), math.log(_STEEPEST)
+        found = scipy.optimize.minimize_scalar(height, bounds=ends, method="bounded", options={"xatol": 0.003})
+        return math.exp(float(found.x))
+
+    def delta_bounds(self, law: Law) -> tuple[float, float]:
+        tilt, count = self.tilt(law), self.count
+        at, (log_moment, error) = law.tilted(tilt), law.log_moment(tilt)
+        log_scale = count * log_moment - tilt * self.first
+        log_doubt = count * error + ROUNDED * (tilt * abs(self.first) + count * abs(log_moment) + 8.0)  # of the scale
+        chernoff = min(1.0, math.nextafter(math.exp(min(0.0, log_scale + log_doubt)), math.inf))
+        if max(log_scale, log_doubt) > _OVERFLOW:
+            return 0.0, chernoff
+        log_kernel = math.log(float(self.kernel(np.array([tilt + 0j]))[0].real))
+        log_spread = 0.5 * math.log1p(2.0 * math.pi * count * at.variance)
+        log_delta = log_scale + log_kernel - log_spread  # about
+        size, log_aliases = self._size(law, at, log_delta)
+        plain, turned, log_omitted = at.windows(size, count, _WANTED + log_spread)
+        if log_delta < _LEAST_LOG_DELTA or plain + turned > (size if size <= at.most_transformed else _MOST_NODES):
+            return 0.0, chernoff
+        value = wrong = 0.0
+        for number, turn in ((plain, 0), (turned, 1)):
+            for start in range(0, number, _ROWS):
+                found, doubt = self._sum(at, range(start, min(start + _ROWS, number)), size, turn)
+                value, wrong = value + found, wrong + doubt
+        scale = math.exp(log_scale)
+        wrong += math.exp(log_kernel + log_omitted)
+        doubt = math.exp(log_doubt)
+        low, high = scale * (value - wrong) / doubt - math.exp(log_aliases), scale * (value + wrong) * doubt
+        return max(0.0, low), min(high, chernoff)
+
+    def _size(self, law: Law, at: Tilted, log_delta: float) -> tuple[int, float]:
+        """An even number of nodes on the whole circle, and the log of a bound of what the rule adds to delta."""
+        tilt = at.tilt
+        steeper = tilt + min(6.0 / math.sqrt(self.count * at.variance), 40.0)
+        log_moment, error = law.log_moment(steeper)
+        log_above = self.count * (log_moment + error) - steeper * (self.first - ROUNDED * abs(self.first)) + 1e-9
+        wanted = _WANTED - log_delta
+        size = 2 * math.ceil(max(wanted / tilt, (wanted + log_above) / (steeper - tilt), 16.0) / 2.0)
+        below, above = -tilt * size, log_above - (steeper - tilt) * size
+        below -= math.log(-math.expm1(-tilt * size))
+        above -= math.log(-math.expm1(-(steeper - tilt) * size))
+        return size, float(np.logaddexp(below, above)) + 1e-9
+
+    def _sum(self, at: Tilted, nodes: range, size: int, turn: int) -> tuple[float, float]:
+        """The nodes' part of delta over its scale, and a bound of its error."""
+        angle = 2.0 * math.pi / size * np.array(nodes, dtype=np.float64)
+        logs, errors = at.node_ratios(nodes, size, turn)
+        z = np.asarray(at.tilt + 1j * (angle + math.pi * turn), dtype=np.complex128)
+        turns = angle * (self.count * at.mean - self.first)
+        kernel = self.kernel(z)
+        weights = np.full(angle.size, 2.0 / size)
+        weights[(angle == 0.0) | (np.array(nodes) == size // 2)] = 1.0 / size
+        sign = -1.0 if turn and (at.top * self.count + self.first) % 2 else 1.0
+        terms = sign * weights * kernel * np.exp(self.count * logs + 1j * turns)
+        exponents = self.count * np.abs(logs) + angle * (self.count * abs(at.mean) + abs(self.first))
+        # (|R| + error)^count - |R|^count, where |R| may be far below its error
+        grown, lost = self.count * errors, self.count * errors > 1.0
+        doubts = np.abs(terms) * (np.expm1(np.where(lost, 0.0, grown)) + ROUNDED * (16.0 + exponents))
+        doubts += lost * weights * np.abs(kernel) * np.exp(self.count * logs.real + grown)
+        doubts += ROUNDED * float(self.kernel(np.array([at.tilt + 0j]))[0].real) * np.abs(terms / kernel)
+        return math.fsum(terms.real), math.fsum(doubts)
+
+
+def delta_bounds(law: Law, *, epsilon: float, count: int) -> tuple[float, float]:
+    """Bounds of delta of ``count`` releases (tight.md, step 13)."""
+    if law.spacing == 0.0 or epsilon >= total_loss(law.spacing, law.top * count):
+        return 0.0, 0.0
+    first = math.floor(Fraction(epsilon) / Fraction(law.spacing)) + 1
+    losses = Losses(
+        law.spacing, first - count * law.origin, float(first * Fraction(law.spacing) - Fraction(epsilon)), count
+    )
+    return losses.delta_bounds(law)
+
+
+def epsilon_bounds(
+    law: Law, bounds: Callable[[float], tuple[float, float]], *, delta: float, count: int
+) -> tuple[float, float]:
+    """Bounds of epsilon from those of delta."""
+    largest = total_loss(law.spacing, law.top * count)
+    if delta == 0.0 or largest == 0.0:
+        return largest, largest
+
+    def upper(epsilon: float) -> float:
+        return bounds(epsilon)[1]
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(upper(epsilon), 5e-324)) - math.log(delta)
+
+    high, rate = _chernoff(law, delta, count)
+    step = 3.0 * rate
+    high = min(high, largest)
+    wider = 1e-13 * high
+    while high < largest and not upper(high) <= delta:  # by rounding
+        high, wider = min(high + wider, largest), 4.0 * wider
+    low = max(high - step, 0.0)
+    while low > 0.0 and excess(low) <= 0.0:
+        high, low, step = low, max(low - step, 0.0), 2.0 * step
+    if excess(low) <= 0.0:
+        return 0.0, 0.0
+    least, most = bounds(high)
+    known = rate * math.log(most / least) / 3.0 if least > 0.0 else 0.0  # no step need be finer
+    found = float(scipy.optimize.brentq(excess, low, high, xtol=max(known, 1e-300), rtol=1e-13))
+    fine = max(known, 1e-13 * found)
+    above, step = found, fine
+    while above < high and upper(above) > delta:
+        above, step = above + step, 4.0 * step
+    below, step = found, fine
+    while below > 0.0 and bounds(below)[0] < delta:
+        below, step = below - step, 4.0 * step
+    return max(below, 0.0), min(above, high)
+
+
+def bounds_at(bounds: Callable[..., tuple[float, float]], count: int, epsilon: float) -> tuple[float, float]:
+    return bounds(epsilon=epsilon, count=count)
+
+
+def _chernoff(law: Law, delta: float, count: int) -> tuple[float, float]:
+    """An epsilon whose delta is at most this, and how much more makes delta smaller by a factor of about e."""
+
+    def bound(log_tilt: float) -> float:
+        tilt = math.exp(log_tilt)
+        log_moment, error = law.log_moment(tilt)
+        return law.spacing * (count * law.origin + (count * (log_moment + error) - math.log(delta)) / tilt)
+
+    guess = math.sqrt(-2.0 * math.log(delta) / (count * law.tilted(0.0).variance))
+    middle = math.log(min(guess, 1.0))
+    found = scipy.optimize.minimize_scalar(
+        bound, bounds=(middle - 3.0, math.log(_STEEPEST)), method="bounded", options={"xatol": 0.01}
+    )
+    return float(found.fun) * (1.0 + 1e-9), law.spacing / math.exp(float(found.x))
+
+
+# --- A law as a table
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """P(S = j) of a privacy loss ``spacing * S``: its moments and ratios are less 1 by sums of relative errors (tight.md, step 15)."""
+
+    spacing: float
+    top: int
+    j: Array
+    masses: Array
+    errors: Array
+    """Relative, of each mass."""
+    omitted: float
+    """At most the mass that is left out."""
+
+    @functools.cached_property
+    def mean(self) -> float:
+        """E S = sum over j > 0 of j (P(j) - P(-j)), and P(-j) = e^(-spacing j) P(j)."""
+        return float(self._mean_terms.sum())
+
+    @functools.cached_property
+    def _mean_terms(self) -> Array:
+        up = np.maximum(self.j, 0.0)
+        return np.asarray(up * self.masses * -np.expm1(-self.spacing * up))
+
+    @functools.cached_property
+    def _mean_share(self) -> float:
+        """Relative error of the mean."""
+        return float((self._mean_terms * (self.errors + 2.0**-47)).sum()) / max(self.mean, LEAST)
+
+    @functools.cached_property
+    def origin(self) -> int:
+        return round(self.mean)
+
+    def log_moment(self, tilt: float) -> tuple[float, float]:
+        """E e^(tilt S) - 1 = E (e^(tilt S) - 1 - tilt S) + tilt E S has no term below 0 where S is the loss."""
+        x = tilt * (self.j - self.origin)
+        if self.origin or float(x[-1]) > _OVERFLOW:
+            at = self.tilted(tilt)
+            return log_sum(np.log(np.maximum(self.masses, LEAST)) + x), at.share + 2.0 * self.omitted * (
+                1.0 + float(x[-1])
+            )
+        terms, linear = self.masses * expm1_minus(x), tilt * self.mean
+        grown = float(terms.sum()) + linear
+        shares = self.errors + 2.0**-45 + 2.0**-52 * np.abs(x)  # of the mean as of the larger terms
+        wrong = float((terms * shares).sum()) + linear * self._mean_share
+        return math.log1p(grown), wrong / (1.0 + grown) + 2.0 * self.omitted * (1.0 + float(x[-1]))
+
+    def tilted(self, tilt: float) -> "_TableTilted":
+        return _TableTilted.of(self, tilt)
+
+
+@dataclass(frozen=True, eq=False)
+class _TableTilted(Tilted):
+    tilt: float
+    table: Table
+    law: Array
+    share: float
+    """Root of the mean square of the relative errors."""
+    mean: float
+    variance: float
+    most_transformed = 2**22
+
+    @classmethod
+    def of(cls, table: Table, tilt: float) -> "_TableTilted":
+        log_masses, moved = np.log(np.maximum(table.masses, LEAST)), tilt * (table.j - table.origin)
+        law = np.exp(log_masses + moved - (log_masses + moved).max())
+        law /= law.sum()
+        mean = float((law * (table.j - table.origin)).sum())
+        away = table.j - table.origin - mean
+        shares = table.errors + 2.0**-47 + 2.0**-52 * (np.abs(log_masses) + np.abs(moved))
+        share, variance = float((law * shares**2).sum()), float((law * away**2).sum())
+        return cls(tilt, table, law, math.sqrt(share), mean, variance + 1e-200)
+
+    @property
+    def top(self) -> int:  # type: ignore[override]
+        return self.table.top - self.table.origin
+
+    @property
+    def most_variance(self) -> float:  # type: ignore[override]
+        return self.variance * (1.0 + 1e-6) + 1e-30
+
+    @functools.cached_property
+    def total_variation(self) -> float:  # type: ignore[override]
+        padded = np.concatenate([np.zeros(2), self.law, np.zeros(2)])
+        return float(np.abs(padded[2:] - padded[:-2]).sum()) + 4.0 * self.share + 1e-12
+
+    def log_ratios(self, angle: Reals, turn: int) -> tuple[Complexes, Reals]:
+        seen = self.law > _RARE  # of the others the phases do not matter
+        law, j = self.law[seen], self.table.j[seen] - self.table.origin
+        away, odd = j - self.mean, (self.top - j) % 2.0 if turn else np.zeros(1)
+        less, sine = np.empty(angle.shape), np.empty(angle.shape)
+        rows = max(1, _BLOCK // away.size)
+        for start in range(0, angle.size, rows):
+            few = slice(start, start + rows)
+            half = np.multiply.outer(0.5 * angle[few], away)
+            low, high = np.sin(half), np.cos(half)
+            less[few] = 2.0 * (law * np.where(odd, high, low) ** 2).sum(axis=1)
+            sine[few] = 2.0 * (law * (1.0 - 2.0 * odd) * low * high).sum(axis=1)
+        return self._logs(less, sine, 2.0**-47 * (less + angle * math.sqrt(self.variance)) + _RARE * 4.0 * seen.size)
+
+    def _logs(self, less: Reals, sine: Reals, wrong: Reals) -> tuple[Complexes, Reals]:
+        """Of 1 - less + i sine, known within ``wrong`` but for the errors of masses."""
+        fallen = np.clip(less * (2.0 - less) - sine**2, 0.0, 1.0)  # 1 less the square of the modulus
+        far = fallen > 0.5
+        square = np.where(far, (1.0 - less) ** 2 + sine**2, 1.0)
+        log_modulus = 0.5 * np.where(far, np.log(np.maximum(square, 1e-300)), np.log1p(-fallen * ~far))
+        logs = log_modulus + 1j * np.arctan2(sine, 1.0 - less)
+        return np.asarray(logs), np.log1p((wrong + self.share * np.sqrt(fallen)) / np.exp(log_modulus))
+
+    def node_ratios(self, nodes: range, size: int, turn: int) -> tuple[Complexes, Reals]:
+        few = nodes.stop < min(_ROWS, size // 2 + 1) or size * self.law.size < _BLOCK
+        if turn or few or size > self.most_transformed:  # so few of very many releases: their errors would be a factor
+            return super().node_ratios(nodes, size, turn)
+        found = _transform(self, size)[nodes.start : nodes.stop]
+        return self._logs(1.0 - found.real, found.imag, np.full(found.shape, 2.0**-49 * (2.0 + math.log2(size))))
+
+
+@functools.lru_cache(maxsize=2)
+def _transform(at: _TableTilted, size: int) -> Complexes:
+    """Ratios at all nodes of half a circle."""
+    whole = round(at.mean)
+    folded = np.bincount((at.table.j - at.table.origin - whole).astype(np.int64) % size, weights=at.law, minlength=size)
+    turns = 2.0 * math.pi / size * np.arange(size // 2 + 1) * (whole - at.mean)
+    return np.asarray(np.conj(scipy.fft.rfft(folded)) * np.exp(1j * turns))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,16 +433,15 @@ class LatticeLoss:
     log_pmf: Array
     top: int
     log_omitted: float = -math.inf
+    _error = 0.0  # a bound of the relative error of each probability, where loss_law formed them
 
     def delta(self, *, epsilon: float, count: int = 1) -> float:
         r"""Smallest delta with which ``count`` adaptive releases are (epsilon, delta)-private for this pair.
 
         .. math:: \delta(\epsilon) = E[(1 - e^{\epsilon - L})^+], \quad L \text{ the sum of count independent losses}
 
-        The lattice makes the sum exact; what is left is rounding (relative error about 1e-12 + 1e-15 count). Losses rarer
-        than e^-200 take no part in the sum; their mass, at most about 1e-80 count, is added, so delta is never too small.
-        Sums that spread over more than 2^20 lattice points (from about 1e9 releases on) are tilted to epsilon and replaced
-        by a normal law; the error of that, by the theorem of Berry and Esseen, is added: delta is then an upper bound.
+        The lattice makes the sum exact; what is left is rounding, and losses that the table leaves out, with a mass of at most about
+        1e-90 count: both are added, so that delta is never too small.
 
         Args:
             epsilon: >= 0.
@@ -83,13 +466,7 @@ class LatticeLoss:
             return 0.0
         if math.isinf(self.spacing):
             return 1.0
-        law = _Trimmed.of(self)
-        tilt = law.tilt(epsilon / self.spacing, count)
-        if law.window(count, tilt) > _FOURIER_GRID:
-            log_delta = self._wide_log_delta(law, epsilon, count)
-        else:
-            log_delta = _log_delta(law.sums(count, tilt), epsilon, self.spacing)
-        return min(1.0, math.exp(min(0.0, log_delta)) + count * law.left_out)
+        return table_bounds(self, epsilon=epsilon, count=count)[1]
 
     def epsilon(self, *, delta: float, count: int = 1) -> float:
         """Smallest epsilon >= 0 at which :meth:`delta` is at most ``delta``, rounded up: ``delta`` of it is at most ``delta``.
@@ -122,33 +499,8 @@ class LatticeLoss:
         largest = total_loss(self.spacing, self.top * count)
         if delta == 0.0 or largest == 0.0 or math.isinf(largest):
             return largest
-        if self.delta(epsilon=0.0, count=count) <= delta:
-            return 0.0
-        law = _Trimmed.of(self)
-        if delta <= count * law.left_out:
-            return largest
-        target = math.log(delta - count * law.left_out)
-        if law.window(count, 0.0) > _FOURIER_GRID:
-            return self._kept(self._wide_epsilon(law, target, count), delta, count)
-        tilt = law.chernoff_tilt(-target, count)
-        found = math.inf
-        for _ in range(
-            _ROUNDS
-        ):  # a sum is most precise where its tilt puts the mass, so tilt to the epsilon just found
-            sums, before = law.sums(count, tilt), found
-            found = _solve(sums, target, self.spacing, largest)
-            if abs(found - before) <= 1e-9 * found:
-                break
-            tilt = law.tilt(found / self.spacing, count)
-        return self._kept(found, delta, count)
-
-    def _kept(self, epsilon: float, delta: float, count: int) -> float:
-        """``epsilon``, or the first larger one, in growing steps, that keeps ``delta``; the largest loss keeps every delta."""
-        largest = total_loss(self.spacing, self.top * count)
-        step = max(4.0 * math.ulp(epsilon), 1e-15 * self.spacing)
-        while epsilon < largest and self.delta(epsilon=epsilon, count=count) > delta:
-            epsilon, step = epsilon + step, 4.0 * step
-        return min(epsilon, largest)
+        bounds = functools.partial(bounds_at, functools.partial(table_bounds, self), count)
+        return epsilon_bounds(table_of(self), bounds, delta=delta, count=count)[1]
 
     def renyi(self, *, order: float) -> float:
         """Renyi divergence of this order; an upper bound, at most the zCDP one, where entries were left out, else exact.
@@ -172,56 +524,29 @@ class LatticeLoss:
         order = _validate.real("order", order, 1.0, ends="(]")
         return self.spacing * self.top if order > 1e9 else float(renyi_curve(self, np.array([order]))[0])
 
-    def _wide_log_delta(self, law: "_Trimmed", epsilon: float, count: int) -> float:
-        r"""Upper bound of log delta for a sum that spreads over very many lattice points.
 
-        With the summands tilted by :math:`e^{\lambda L}`, K their log moment, and g(x) = e^(-lambda x) (1 - e^-x) for x > 0,
-
-        .. math:: \delta(\epsilon) = e^{nK(\lambda) - \lambda\epsilon}\, E_\lambda\,g(L - \epsilon) .
-
-        The normal law of the same mean and variance has that expectation in closed form; the error is at most the
-        variation of g times Berry and Esseen's bound on the distance of the distribution functions. That error is small
-        for any lambda from about one over the standard deviation on, best where the tilted mean is epsilon.
-        """
-        plain = law.tilted(0.0)
-        deviation = math.sqrt(float(plain @ np.square(law.j - float(plain @ law.j))))
-        tilt = max(law.tilt(epsilon / self.spacing, count), 1.0 / (deviation * math.sqrt(count)))
-        rate = tilt / self.spacing
-        tilted = law.tilted(tilt)
-        mean = float(tilted @ law.j)
-        square = np.square(law.j - mean)
-        variance = float(tilted @ square)
-        spread = self.spacing * math.sqrt(count * variance)
-        third = float(tilted @ (square * np.abs(law.j - mean))) / variance**1.5
-        far = (count * self.spacing * mean - epsilon) / spread  # 0 where the tilt moves the mean to epsilon
-        x = rate * spread - far
-        log_normal = log_delta_at(spread, x) + (x * x - far * far) / 2
-        log_variation = math.log(2.0) - rate * math.log1p(1.0 / rate) - math.log1p(rate)
-        log_error = math.log(_BERRY_ESSEEN * third / math.sqrt(count)) + log_variation
-        log_moment = count * float(log_moments(int(law.j[0]), law.log_pmf, self.spacing, np.array([rate]))[0])
-        rounding = _NORMAL_ROUNDING * math.sqrt(count) * (1.0 + abs(x))
-        return float(log_moment - rate * epsilon + np.logaddexp(log_normal, log_error) + rounding)
-
-    def _wide_epsilon(self, law: "_Trimmed", target: float, count: int) -> float:
-        """epsilon at which the bound of :meth:`_wide_log_delta` is ``target``."""
-
-        def excess(epsilon: float) -> float:
-            return max(self._wide_log_delta(law, epsilon, count), -1e6) - target
-
-        largest = total_loss(self.spacing, self.top * count)
-        high = min(largest, self.spacing * math.sqrt(count))
-        while high < largest and excess(high) > 0.0:
-            high = min(largest, 2.0 * high)
-        return _root(excess, high)
+@functools.lru_cache(maxsize=16)
+def table_of(loss: LatticeLoss) -> Table:
+    """For sums; of finite positive spacing."""
+    j, kept = loss.low + np.arange(loss.log_pmf.size, dtype=np.float64), np.maximum(loss.log_pmf, -800.0)
+    errors = loss._error + ROUNDED + 2.0**-52 * np.abs(kept)
+    return Table(loss.spacing, loss.top, j, np.exp(loss.log_pmf), errors, math.exp(loss.log_omitted))
 
 
-def rounding(loss: LatticeLoss, epsilon: float, count: int) -> float:
-    """By how much delta may be too small, relatively; that of a sum bounded by a normal law is not."""
-    if loss.spacing == 0.0 or math.isinf(loss.spacing):
-        return 0.0
-    law = _Trimmed.of(loss)
-    wide = law.window(count, law.tilt(epsilon / loss.spacing, count)) > _FOURIER_GRID
-    return 0.0 if wide else ROUNDING * (1.0 + 1e-3 * count)
+def table_bounds(loss: LatticeLoss, *, epsilon: float, count: int) -> tuple[float, float]:
+    """Bounds of delta of so many releases; of finite positive spacing."""
+    omitted = count * table_of(loss).omitted
+    if epsilon >= total_loss(loss.spacing, loss.top * count):
+        return 0.0, 0.0
+    if count > 1 and (loss.log_pmf.size - 1) * count >= _DIRECT_GRID:
+        lower, upper = delta_bounds(table_of(loss), epsilon=epsilon, count=count)
+        return lower, min(1.0, upper + omitted)
+    found = _direct_delta(loss, epsilon, count)
+    wrong = count * float(table_of(loss).errors.max()) + (2.0**-36 if count > 1 else 2.0**-46)
+    upper = found * math.exp(1.001 * wrong) + omitted + _UNDERFLOWN
+    if upper < 1e6 * _UNDERFLOWN:
+        return 0.0, min(upper, delta_bounds(table_of(loss), epsilon=epsilon, count=count)[1] + omitted)
+    return max(0.0, found * math.exp(-wrong) - _UNDERFLOWN), min(1.0, upper)
 
 
 def renyi_curve(loss: LatticeLoss, orders: Array) -> Array:
@@ -271,30 +596,17 @@ class _Sums:
     log_pmf: Array
 
 
-def _log_delta(sums: _Sums, epsilon: float, spacing: float) -> float:
-    first = max(math.floor(Fraction(epsilon) / Fraction(spacing)) + 1, sums.low)
-    tail = sums.log_pmf[first - sums.low :]
-    if tail.size == 0:
-        return -math.inf
-    beyond = float(first * Fraction(spacing) - Fraction(epsilon))
-    with np.errstate(divide="ignore"):
-        return log_sum(tail + np.log(-np.expm1(-beyond - spacing * np.arange(tail.size, dtype=np.float64))))
+def _direct_delta(loss: LatticeLoss, epsilon: float, count: int) -> float:
+    low, masses = count * loss.low, _convolved(loss, count)
+    first = math.floor(Fraction(epsilon) / Fraction(loss.spacing)) + 1
+    tail = masses[max(first - low, 0) :]
+    beyond = float(Fraction(loss.spacing) * max(first, low) - Fraction(epsilon))
+    return float((tail * -np.expm1(-beyond - loss.spacing * np.arange(tail.size, dtype=np.float64))).sum())
 
 
-def _solve(sums: _Sums, target: float, spacing: float, largest: float) -> float:
-    """epsilon in [0, largest] with log delta(epsilon) = target."""
-
-    def excess(epsilon: float) -> float:
-        return max(_log_delta(sums, epsilon, spacing), -1e6) - target
-
-    return _root(excess, largest)
-
-
-def _root(excess: Callable[[float], float], high: float) -> float:
-    """Where a falling function of epsilon crosses 0 in [0, high]; the end that is nearer to that where it does not."""
-    if excess(0.0) <= 0.0:
-        return 0.0
-    return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-300, rtol=_FINEST)) if excess(high) < 0.0 else high
+@functools.lru_cache(maxsize=8)
+def _convolved(loss: LatticeLoss, count: int) -> Array:
+    return _power(np.exp(loss.log_pmf), count)
 
 
 @dataclass(frozen=True)
@@ -320,35 +632,6 @@ class _Trimmed:
     def tilted(self, tilt: float) -> Array:
         law = np.exp(self.log_pmf + tilt * self.j - self.cumulant(tilt))
         return np.asarray(law / law.sum())
-
-    def shortfall(self, tilt: float) -> float:
-        """Largest value minus the mean under the tilted law, without cancellation."""
-        return float(self.tilted(tilt) @ (self.j[-1] - self.j))
-
-    def tilt(self, target: float, count: int) -> float:
-        """Tilt >= 0 whose mean sum is ``target``, or close to the largest sum."""
-        wanted = max(self.j[-1] - target / count, _TOP / count)
-        if self.shortfall(0.0) <= wanted:
-            return 0.0
-        return float(scipy.optimize.brentq(lambda t: self.shortfall(t) - wanted, 0.0, self._steep(wanted)))
-
-    def chernoff_tilt(self, nats: float, count: int) -> float:
-        """Tilt of the Chernoff bound on the tail that weighs e^-nats."""
-        steep = self.tilt(math.inf, count)
-
-        def gap(tilt: float) -> float:
-            mean = float(self.tilted(tilt) @ self.j)
-            return count * (tilt * mean - self.cumulant(tilt)) - nats
-
-        if gap(0.0) >= 0.0:  # by the rounding of the cumulant, where next to nothing is asked
-            return 0.0
-        return steep if gap(steep) <= 0.0 else float(scipy.optimize.brentq(gap, 0.0, steep))
-
-    def _steep(self, wanted: float) -> float:
-        tilt = 1e-6
-        while self.shortfall(tilt) > wanted:
-            tilt *= 2.0
-        return tilt
 
     def sums(self, count: int, tilt: float) -> _Sums:
         """Law of the sum of ``count`` losses where the tilted law has its mass."""
