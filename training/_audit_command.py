@@ -56,6 +56,9 @@ def audit(
             min=0, help="of all draws; left out, 0, and of a loop of your own one that nobody knows", show_default=False
         ),
     ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="of the library's own this alone, as DP-SGD", show_default=False)
+    ] = None,
     long: Annotated[bool, typer.Option("--long", help="ten seeds, long attacks, torchrun: about ten minutes")] = False,
 ) -> None:
     """Train every mechanism and hold what is stated against what happens; or, with --of, refute the epsilon of a loop of your own.
@@ -69,26 +72,30 @@ def audit(
     how = {"canaries": canaries, "confidence": confidence, "access": access, "stated": stated, "checkpoint": checkpoint}
     with user_errors(), lines_on_stderr():
         if of is None:
-            for name, value in (claim | how).items():
-                if value is not None:
-                    raise ArgumentError(name, "come with --of, the loop that is audited", value)
-            held = _own_mechanisms(seed or 0, long)
+            _require_absent(claim | how, "come with --of, the loop that is audited")
+            held = _own_mechanisms(seed or 0, long, mechanism)
         else:
             for name, value in claim.items():
                 if value is None:
                     raise ArgumentError(name, "be given with --of", value)
-            if long:
-                raise ArgumentError("long", "come without --of: it is for the library's own mechanisms", long)
+            own = {"long": long or None, "mechanism": mechanism}
+            _require_absent(own, "come without --of: it is for the library's own mechanisms")
             asked = {name: value for name, value in (claim | how).items() if value is not None}
             held = _loop(of, asked, seed)
     if not held:
         raise typer.Exit(1)
 
 
-def _own_mechanisms(seed: int, long: bool) -> bool:
+def _require_absent(options: dict[str, Any], requirement: str) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ArgumentError(name, requirement, value)
+
+
+def _own_mechanisms(seed: int, long: bool, mechanism: str | None) -> bool:
     from dptheory.training.audits import report
 
-    return report(seed, long, typer.echo)
+    return report(seed, long, typer.echo, mechanism)
 
 
 def _loop(of: str, asked: dict[str, Any], seed: int | None) -> bool:

@@ -122,6 +122,28 @@ def ranked_by_private_sums(patch: Patch) -> None:
     patch.setattr(m.RankedSparsification, "end_step", lambda self, released, std: end(self, self.private, std))
 
 
+def half_the_sum(patch: Patch) -> None:
+    _in_place_of_the_sum(patch, lambda total: total / 2)
+
+
+def nothing_but_noise(patch: Patch) -> None:
+    _in_place_of_the_sum(patch, torch.zeros_like)
+
+
+def half_of_the_signs_turned(patch: Patch) -> None:
+    _in_place_of_the_sum(patch, lambda total: total * (1 - 2 * (torch.arange(total.numel()) % 2)).view_as(total))
+
+
+def _in_place_of_the_sum(patch: Patch, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    plain = _optimizer.MechanismOptimizer._release
+
+    def release(self):
+        self.clipped_total = [change(total) for total in self.clipped_total]
+        return plain(self)
+
+    patch.setattr(_optimizer.MechanismOptimizer, "_release", release)
+
+
 def no_clipping(patch: Patch) -> None:
     def contribute(self, samples, clip):
         mask = getattr(self, "mask", None) or None

@@ -125,15 +125,15 @@ def test_validate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_audit(answer: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def report(seed: int, long: bool, say: Callable[[str], object]) -> bool:
-        asked.append((seed, long))
+    def report(seed: int, long: bool, say: Callable[[str], object], mechanism: str | None) -> bool:
+        asked.append((seed, long, mechanism))
         say("a line")
         return answer
 
     monkeypatch.setattr(dptheory.training.audits, "report", report)
     assert call("audit") == (code, "a line\n")
-    assert call("audit", "--seed", "4", "--long") == (code, "a line\n")
-    assert asked == [(0, False), (4, True)] and type(asked[0][1]) is bool
+    assert call("audit", "--seed", "4", "--long", "--mechanism", "B-GEP") == (code, "a line\n")
+    assert asked == [(0, False, None), (4, True, "B-GEP")] and type(asked[0][1]) is bool
     assert call("audit", "--seed", "-1")[0] == 2
 
 
@@ -175,6 +175,10 @@ def test_audit_of_a_loop_in_a_file(loop: str, code: int, said: str, tmp_path: Pa
         (("--access", "model"), "access"),
         (("--checkpoint", "seed.json"), "checkpoint"),
         (("--of", "n.py:t", "--data", "n.py:d", "--epsilon", "1", "--delta", "1e-5", "--long"), "long"),
+        (
+            ("--of", "n.py:t", "--data", "n.py:d", "--epsilon", "1", "--delta", "1e-5", "--mechanism", "B-GEP"),
+            "mechanism",
+        ),
         (("--of", "nothing.py:train"), "data"),
         (("--of", "nothing.py:train", "--data", "n.py:d", "--epsilon", "1", "--delta", "1e-5"), "of"),
         (("--of", "train", "--data", "n.py:d", "--epsilon", "1", "--delta", "1e-5"), "of"),

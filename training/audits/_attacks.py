@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from dptheory import privacy
 from dptheory.training import mechanisms as m
 from dptheory.training.audits import _board, _epsilons, _findings, _laws
+from dptheory.training.audits._board import Array
 from dptheory.training.audits._cases import CLIP, SIGMA, SIZES, Case, mask
 from dptheory.training.audits._findings import FALSE_ALARM, Finding
 from dptheory.training.audits._measure import DELTA, foretold
@@ -100,8 +100,6 @@ def _read(saved: bytes) -> dict[str, Any]:
     found: dict[str, Any] = torch.load(io.BytesIO(saved), weights_only=True)
     return found
 
-
-Array = NDArray[np.float64]
 
 _EXAMPLES, _BATCH, _PHYSICAL = 4, 2, 2
 _SIGMA, _CLIP, _DELTA = 2.0, 1.3, 1e-2

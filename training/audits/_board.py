@@ -110,6 +110,12 @@ class Step:
         """1 for the entries that left: the mask, as anybody sees it."""
         return np.asarray(self.released != 0, dtype=np.float64)
 
+    def moving_clips(self) -> tuple[float, float]:
+        """The clips, of a mechanism that must show them."""
+        if self.clips is None:
+            raise ValueError("the mechanism must show its clip")
+        return self.clips
+
 
 @dataclass(frozen=True)
 class Trace:

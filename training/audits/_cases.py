@@ -16,10 +16,8 @@ from dptheory.pruning import SubsetMallows
 from dptheory.training import mechanisms as m
 from dptheory.training._streams import simulated
 from dptheory.training.audits import _laws
-from dptheory.training.audits._board import bases
+from dptheory.training.audits._board import Array, bases
 from dptheory.training.mechanisms import AnchorSource, Mechanism, shared_dimensions
-
-Array = NDArray[np.float64]
 
 SIZES = (200, 480, 320)
 CLIP = 1.3

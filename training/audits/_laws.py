@@ -15,9 +15,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
-from dptheory.training.audits._board import Step
+from dptheory.training.audits._board import Array, Step
 
-Array = NDArray[np.float64]
 LawOf = Callable[[Step, Array, float, float], "Law"]
 """From (a step, the gradients of its examples of shape (n, d), clip norm, noise multiplier) to the law of its release."""
 
@@ -67,7 +66,8 @@ class Gaussian(Law):
 class LargestOfGroups(Law):
     """The ``keep`` largest magnitudes of every group of entries of a Gaussian release; the scores are those of the largest.
 
-    The largest magnitude of a group is below x with probability prod_j (Phi((x - m_j)/s) - Phi((-x - m_j)/s)).
+    The largest magnitude of a group is below x with probability prod_j (Phi((x - m_j)/s) - Phi((-x - m_j)/s)). Where it is x, at
+    the place j, its sign is not that of m_j with probability 1 / (1 + exp(2 x abs(m_j) / s^2)): below exp(-30) it counts as refuted.
     """
 
     mean: Array
@@ -81,7 +81,10 @@ class LargestOfGroups(Law):
         means = self.mean.reshape(-1, self.size)
         top = groups.max(1, keepdims=True)
         each = stats.norm.cdf((top - means) / self.std) - stats.norm.cdf((-top - means) / self.std)
-        found[:: self.size] = stats.norm.ppf(np.prod(each, axis=1))
+        there = groups.argmax(1) + np.arange(0, released.size, self.size)
+        turned = -2 * released[there] * self.mean[there] / self.std**2 > 30
+        chances = np.where(turned, 0.0, np.prod(each, axis=1))
+        found[:: self.size] = stats.norm.ppf(np.clip(chances, np.finfo(float).tiny, 1 - np.finfo(float).epsneg))
         return found
 
     def silent(self, released: Array) -> float:
@@ -153,9 +156,7 @@ def at_its_clip(inner: LawOf, share: float) -> LawOf:
     """Another law at the clip of the step, with the noise that is left for the sum beside a count of this share of the budget."""
 
     def law(step: Step, rows: Array, clip_norm: float, noise_multiplier: float) -> Law:
-        if step.clips is None:
-            raise ValueError("the mechanism must show its clip")
-        return inner(step, rows, step.clips[0], noise_multiplier / math.sqrt(1 - share))
+        return inner(step, rows, step.moving_clips()[0], noise_multiplier / math.sqrt(1 - share))
 
     return law
 

@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from dptheory.errors import ArgumentError
 from dptheory.training.audits import _board, _draws, _epsilons, _findings, _laws
+from dptheory.training.audits._board import Array
 from dptheory.training.audits._cases import Case, Counted
 from dptheory.training.audits._findings import Finding
-
-Array = NDArray[np.float64]
 
 DELTA = 1e-5
 _ROUNDING = 1e-3
@@ -118,7 +116,7 @@ def counts(counted: Counted, trace: _board.Trace) -> list[Finding]:
     """The noisy counts that the moves of the clip show, less the votes of the examples."""
     plan, scores = trace.plan, []
     for step in trace.seen:
-        rows, clips = plan.rows[step.drawn] * step.kept, _clips(step)
+        rows, clips = plan.rows[step.drawn] * step.kept, step.moving_clips()
         noise = counted.released(clips) - counted.votes(rows, clips[0])
         scores.append(noise / counted.std(plan.noise_multiplier))
     known = np.array(scores)
@@ -126,12 +124,6 @@ def counts(counted: Counted, trace: _board.Trace) -> list[Finding]:
         _findings.spread("noise on the count", "the count that moves the clip has the stated noise", known),
         _findings.normal("law of the noise on the count", "it is Gaussian with the stated standard deviation", known),
     ]
-
-
-def _clips(step: _board.Step) -> tuple[float, float]:
-    if step.clips is None:
-        raise ValueError("the mechanism must show its clip")
-    return step.clips
 
 
 def _hypergeometric(size: int, marked: int, drawn: int) -> tuple[float, float]:
@@ -262,7 +254,7 @@ def _farthest(case: Case, plan: _board.Plan, neighbour: _board.Plan, seed: int) 
             raise ArgumentError("case", "have a Gaussian law to be compared under one noise", case, got=f"{case.name}")
         square = float(np.nansum(law.in_noise(step.released - twin.released) ** 2))
         if case.counted is not None:  # what leaves beside the sum
-            here, there = (case.counted.released(_clips(own)) for own in (step, twin))
+            here, there = (case.counted.released(own.moving_clips()) for own in (step, twin))
             square += ((here - there) / case.counted.std(plan.noise_multiplier)) ** 2
         moved.append(math.sqrt(square))
     return max(moved)

@@ -18,12 +18,12 @@ import torch
 from numpy.typing import NDArray
 
 from dptheory.training.audits import _findings, _laws
+from dptheory.training.audits._board import Array
 from dptheory.training.audits._epsilons import epsilon
 from dptheory.training.audits._findings import Finding
 from dptheory.training.engine import Batches
 from dptheory.training.runs import prepare, read_config
 
-Array = NDArray[np.float64]
 Launch = Callable[[Sequence[str]], None]
 """Calls ``dptheory`` with these arguments, and raises where it fails."""
 

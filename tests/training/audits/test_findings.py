@@ -146,6 +146,17 @@ def test_a_report_counts_its_findings(long: bool, monkeypatch: pytest.MonkeyPatc
     assert said[:-1] == [_suite.line(one) for one in (every[:2] if long else every)]
 
 
+@pytest.mark.parametrize(("long", "seeds"), [(False, [5]), (True, list(range(5, 15)))])
+def test_a_report_of_one_mechanism(long: bool, seeds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    asked: list[Any] = []
+    monkeypatch.setattr(_suite, "with_both_generators", lambda case, seed: asked.append((case.name, seed)) or [])
+    assert audits.report(5, long, lambda line: None, "B-GEP")
+    assert asked == [("B-GEP", seed) for seed in seeds]
+    with refused("mechanism", "no name"):
+        audits.report(5, long, lambda line: None, "no name")
+
+
 # --- laws ---------------------------------------------------------------------------------------------------------------
 
 
@@ -179,6 +190,10 @@ def test_the_largest_of_a_group() -> None:
         own = mean[place : place + 3]
         below = np.prod(stats.norm.cdf((top - own) / 1.5) - stats.norm.cdf((-top - own) / 1.5))
         assert scores[place] == pytest.approx(stats.norm.ppf(below))
+    below = np.prod(stats.norm.cdf((1.8 - mean[3:]) / 0.5) - stats.norm.cdf((-1.8 - mean[3:]) / 0.5))
+    for top, chance in ((-1.8, below), (-1.9, np.finfo(float).tiny)):  # 2 x m / s^2 is 28.8, and 30.4
+        turned = _laws.LargestOfGroups(mean, 0.5, 3, 2).scores(np.array([0.0, -2.0, 1.0, top, 0.0, 0.5]))
+        assert turned[3] == pytest.approx(stats.norm.ppf(chance))
     assert law.silent(released) == 0.0
     assert law.silent(np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0])) == 1.0 and law.silent(np.ones(6)) == 1.0
     assert law.silent(np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0])) == 0.0

@@ -41,6 +41,7 @@ PRIVATE = [name for name, case in CASES.items() if case.private]
 MASKED = ["random sparsification", "posterior freeze", "ranked sparsification"]
 SECURE = ["DP-SGD", "random sparsification", "posterior freeze", "index pruning"]
 """Whose secure trainings are audited without --slow: what differs from a seeded one, noise and masks, is common to all."""
+SOME_PRIVATE = [name if name in SECURE else pytest.param(name, marks=pytest.mark.slow) for name in PRIVATE]
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 
@@ -132,9 +133,7 @@ def test_private_mechanisms_do_as_they_say(name: str) -> None:
     assert len(found) >= 10 and rejected(found) == set()
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in SECURE else pytest.param(name, marks=pytest.mark.slow) for name in PRIVATE]
-)
+@pytest.mark.parametrize("name", SOME_PRIVATE)
 def test_private_mechanisms_do_as_they_say_when_secure(name: str) -> None:
     found = _suite.training(CASES[name], 0, secure=True)
     assert len(found) >= 10 and rejected(found) == set()
@@ -228,6 +227,15 @@ def test_planted_bugs_are_seen(bug: bugs.Bug, name: str, expected: set[str], mon
     assert expected <= rejected(_suite.training(CASES[name], 0))
 
 
+@pytest.mark.parametrize("bug", [bugs.half_the_sum, bugs.nothing_but_noise, bugs.half_of_the_signs_turned], ids=_words)
+@pytest.mark.parametrize("name", SOME_PRIVATE)
+def test_a_wrong_sum_is_seen(bug: bugs.Bug, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    monkeypatch.setattr(_measure, "sensitivity", lambda *_: [])
+    found = [one for one in _suite.training(CASES[name], 0) if ", little noise" in one.name]
+    assert "law of the noise" in rejected(found)
+
+
 SEEN_WHEN_SECURE = [
     (bugs.batches_at_twice_the_rate, "DP-SGD", {"sampling rate"}),
     (bugs.less_noise, "DP-SGD", {"noise"}),
@@ -249,6 +257,7 @@ def test_planted_bugs_are_seen_in_secure_trainings(
 SEEN_FROM_OUTSIDE = [
     (bugs.batches_at_twice_the_rate, _runs.sampling, "sampling rate"),
     (bugs.less_noise, _runs.noise, "noise"),
+    (bugs.half_the_sum, _runs.noise, "noise"),
     (bugs.last_tensor_without_noise, _runs.noise, "noise on the biases"),
     (bugs.noise_in_every_part, _runs.noise, "noise"),
     (bugs.no_clipping, _runs.noise, "noise"),
@@ -285,7 +294,7 @@ def test_an_attack_sees_masks_that_a_known_seed_foretells(monkeypatch: pytest.Mo
 def test_noise_that_follows_the_batch_is_caught_step_by_step() -> None:
     """Under seed 36 it is as large as stated on the whole."""
     with simulation():  # whose numbers are those of the seed itself
-        found = rejected(_suite.training(CASES["division by the drawn batch size"], 36))
+        found = rejected(_measure.measure(CASES["division by the drawn batch size"], _suite.plan(36), 36))
     assert "noise of each step" in found and "noise" not in found
 
 
