@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_law
+from scipy.stats import binom as binomial
 
 from dptheory import privacy, pruning, sparsification
 from dptheory.claims.rf import section4
@@ -179,6 +180,21 @@ def test_an_epsilon_keeps_its_delta(law: LatticeLoss, count: int) -> None:
         assert law.delta(epsilon=found, count=count) <= delta
         less = found - 1e-12 * largest
         assert less <= 0.0 or law.delta(epsilon=less, count=count) > delta
+
+
+@pytest.mark.parametrize("count", [20_000, 10**6])
+@pytest.mark.parametrize("low", [-1, 0, 2])
+def test_losses_that_are_not_of_two_index_sets(low: int, count: int) -> None:
+    """A loss of ``low`` or one step more, which no table of another pair in the other order mirrors: a binomial sum."""
+    law = LatticeLoss(spacing=1e-3, low=low, log_pmf=np.log([0.25, 0.75]), top=low + 1)
+    sums = np.arange(count + 1)
+    masses, losses = binomial.pmf(sums, count, 0.75), 1e-3 * (low * count + sums)
+    for spread in (-1.0, 0.0, 3.0):
+        epsilon = float(masses @ losses) + spread * 1e-3 * math.sqrt(count * 0.75 * 0.25)
+        true = float(masses @ -np.expm1(np.minimum(epsilon - losses, 0.0))) if epsilon >= 0.0 else 0.0
+        if true > 0.0:
+            assert law.delta(epsilon=epsilon, count=count) == pytest.approx(true, rel=1e-7)
+            assert law.epsilon(delta=true, count=count) == pytest.approx(epsilon, rel=1e-7)
 
 
 def test_nearly_all_of_delta_is_asked() -> None:

@@ -301,28 +301,23 @@ class Table:
     """Relative, of each mass."""
     omitted: float
     """At most the mass that is left out."""
+    mean_terms: Array
+    """They add up to E S, each with the relative error of its mass."""
 
     @functools.cached_property
     def mean(self) -> float:
-        """E S = sum over j > 0 of j (P(j) - P(-j)), and P(-j) = e^(-spacing j) P(j)."""
-        return float(self._mean_terms.sum())
+        return float(self.mean_terms.sum())
 
     @functools.cached_property
-    def _mean_terms(self) -> Array:
-        up = np.maximum(self.j, 0.0)
-        return np.asarray(up * self.masses * -np.expm1(-self.spacing * up))
-
-    @functools.cached_property
-    def _mean_share(self) -> float:
-        """Relative error of the mean."""
-        return float((self._mean_terms * (self.errors + 2.0**-47)).sum()) / max(self.mean, LEAST)
+    def _mean_error(self) -> float:
+        return float((np.abs(self.mean_terms) * (self.errors + 2.0**-47)).sum())
 
     @functools.cached_property
     def origin(self) -> int:
         return round(self.mean)
 
     def log_moment(self, tilt: float) -> tuple[float, float]:
-        """E e^(tilt S) - 1 = E (e^(tilt S) - 1 - tilt S) + tilt E S has no term below 0 where S is the loss."""
+        """E e^(tilt S) - 1 = E (e^(tilt S) - 1 - tilt S) + tilt E S: what cancels, the mean alone has."""
         x = tilt * (self.j - self.origin)
         if self.origin or float(x[-1]) > _OVERFLOW:
             at = self.tilted(tilt)
@@ -332,7 +327,7 @@ class Table:
         terms, linear = self.masses * expm1_minus(x), tilt * self.mean
         grown = float(terms.sum()) + linear
         shares = self.errors + 2.0**-45 + 2.0**-52 * np.abs(x)  # of the mean as of the larger terms
-        wrong = float((terms * shares).sum()) + linear * self._mean_share
+        wrong = float((terms * shares).sum()) + tilt * self._mean_error
         return math.log1p(grown), wrong / (1.0 + grown) + 2.0 * self.omitted * (1.0 + float(x[-1]))
 
     def tilted(self, tilt: float) -> "_TableTilted":
@@ -433,7 +428,7 @@ class LatticeLoss:
     log_pmf: Array
     top: int
     log_omitted: float = -math.inf
-    _error = 0.0  # a bound of the relative error of each probability, where loss_law formed them
+    _error = 0.0  # a bound of the relative error of each probability, of those that loss_law formed; 0 of any others
 
     def delta(self, *, epsilon: float, count: int = 1) -> float:
         r"""Smallest delta with which ``count`` adaptive releases are (epsilon, delta)-private for this pair.
@@ -530,7 +525,12 @@ def table_of(loss: LatticeLoss) -> Table:
     """For sums; of finite positive spacing."""
     j, kept = loss.low + np.arange(loss.log_pmf.size, dtype=np.float64), np.maximum(loss.log_pmf, -800.0)
     errors = loss._error + ROUNDED + 2.0**-52 * np.abs(kept)
-    return Table(loss.spacing, loss.top, j, np.exp(loss.log_pmf), errors, math.exp(loss.log_omitted))
+    masses = np.exp(loss.log_pmf)
+    mean_terms = j * masses
+    if loss._error:  # of two index sets: P(-j) = e^(-spacing j) P(j), so that E S has no term below 0
+        up = np.maximum(j, 0.0)
+        mean_terms = up * masses * -np.expm1(-loss.spacing * up)
+    return Table(loss.spacing, loss.top, j, masses, errors, math.exp(loss.log_omitted), mean_terms)
 
 
 def table_bounds(loss: LatticeLoss, *, epsilon: float, count: int) -> tuple[float, float]:
