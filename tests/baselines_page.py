@@ -190,7 +190,7 @@ def _planned(name: str, given: Mapping[str, Any]) -> Run:
 def _studied(runs: Mapping[str, Any], epsilon: float, phase: str, given: Mapping[str, Any]) -> Run:
     study = _studies()[runs["study"]]
     seeds = study.phase(phase).seeds
-    config = study.config(study.phase(phase), arm=runs["arm"], point={}, seed=seeds[0])
+    config = study.config(phase, arm=runs["arm"], point={}, seed=seeds[0])
     path = RESULTS / f"{study.name}.jsonl"
     lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
     own = [line for line in lines if (line["phase"], line["arm"]) == (phase, runs["arm"])]
