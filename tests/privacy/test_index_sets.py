@@ -16,6 +16,7 @@ from scipy.stats import binom as binomial
 
 from dptheory import privacy, pruning, sparsification
 from dptheory.claims.rf import section4
+from dptheory.errors import ArgumentError
 from dptheory.privacy import FreshMask, IndexSteps, subsampled_gaussian_rdp
 from dptheory.privacy.index_sets import (
     IndexAccountings,
@@ -195,6 +196,91 @@ def test_losses_that_are_not_of_two_index_sets(low: int, count: int) -> None:
         if true > 0.0:
             assert law.delta(epsilon=epsilon, count=count) == pytest.approx(true, rel=1e-7)
             assert law.epsilon(delta=true, count=count) == pytest.approx(epsilon, rel=1e-7)
+
+
+@pytest.mark.parametrize("low", [-1, 0, 2])
+@pytest.mark.parametrize(
+    ("logs", "count"),
+    [
+        (np.log([0.25, 0.75]) + math.log1p(1e-10), 10**10),
+        (np.log([0.25, 0.75]) - math.log1p(1e-10), 10**10),
+        (np.log(np.array([0.3, 0.7], dtype=np.float32)), 10**7),
+    ],
+)
+def test_losses_whose_probabilities_hardly_add_up(low: int, logs: np.ndarray, count: int) -> None:
+    """A sum of 1 - 1e-10 is a factor of 1/e after 10^10 losses, single precision .7 after 10^7: a binomial sum."""
+    law = LatticeLoss(spacing=1e-3, low=low, log_pmf=logs, top=low + 1)
+    chance = float(np.exp(law.log_pmf[1]) / np.exp(law.log_pmf).sum())
+    spread = math.sqrt(count * chance * (1 - chance))
+    epsilon = max(1e-3 * (low * count + count * chance), 0.0) + 0.1 * 1e-3 * spread
+    sums = np.arange(int(count * chance - 9 * spread), int(count * chance + 9 * spread))
+    masses, losses = binomial.pmf(sums, count, chance), 1e-3 * (low * count + sums)
+    true = float(masses @ -np.expm1(np.minimum(epsilon - losses, 0.0)))
+    assert law.delta(epsilon=epsilon, count=count) == pytest.approx(true, rel=1e-3, abs=1e-300)
+
+
+def test_renyi_of_losses_that_are_not_of_two_index_sets() -> None:
+    """No mirrored loss and no zCDP of the index mechanism are taken for granted: .1 stood for .735, 1e-6 for 7.5e-4."""
+    chance = math.e / (1 + math.e)
+    logs = np.full(21, -math.inf)
+    logs[[0, -1]] = math.log(1 - chance), math.log(chance)
+    response = LatticeLoss(spacing=0.1, low=-10, log_pmf=logs, top=10)
+    exact = math.log(chance**2 / (1 - chance) + (1 - chance) ** 2 / chance)
+    assert response.renyi(order=2.0) == pytest.approx(exact, rel=1e-12)
+    for low in (-1, 0, 2):
+        for spacing in (1e-6, 1e-3, 0.1):
+            law = LatticeLoss(spacing=spacing, low=low, log_pmf=np.log([0.25, 0.75]), top=low + 1)
+            exact = math.log1p(0.25 * math.expm1(spacing * low) + 0.75 * math.expm1(spacing * (low + 1)))
+            assert law.renyi(order=2.0) == pytest.approx(max(exact, 0.0), rel=1e-9)
+    sure = LatticeLoss(spacing=0.1, low=3, log_pmf=np.zeros(1), top=3)
+    assert Fraction(sure.renyi(order=math.inf)) >= 3 * Fraction(0.1)
+
+
+def test_losses_far_below_0() -> None:
+    """Chernoff's epsilon is below 0: the search went on from there to an overflow, and the largest loss was no epsilon."""
+    logs = np.full(1002, -math.inf)
+    logs[[0, 1, -1]] = np.log([0.5, 0.5 - 1e-7, 1e-7])
+    law = LatticeLoss(spacing=0.1, low=-1000, log_pmf=logs, top=1)
+    assert all(law.epsilon(delta=delta, count=10**10) == 0.0 for delta in (1e-300, 1e-12, 0.5, 1 - 1e-12))
+    below = LatticeLoss(spacing=0.1, low=-2, log_pmf=np.log([0.5, 0.5]), top=-1)
+    assert below.epsilon(delta=0.0) == below.delta(epsilon=0.0) == 0.0
+    assert below.renyi(order=2.0) == below.renyi(order=math.inf) == 0.0
+
+
+@pytest.mark.parametrize("spacing", [1e-311, 1e-300, 1e14, 1e300])
+def test_every_step_of_a_lattice(spacing: float) -> None:
+    """Errors of arithmetic, a search without an end, and delta of 10^5 losses, from below."""
+    law = LatticeLoss(spacing=spacing, low=-1, log_pmf=np.log([0.3, 0.3, 0.4]), top=1)
+    mean, spread = 0.1 * 10**5, math.sqrt(0.69 * 10**5)
+    true = float(spread / math.sqrt(2 * math.pi) + mean / 2) if spacing < 1 else 1.0  # at least, over the step
+    assert law.delta(epsilon=0.0, count=10**5) >= min(spacing * true, 1.0) * (1 - 1e-12)
+    found = law.epsilon(delta=1e-4, count=10**5)
+    assert law.delta(epsilon=found, count=10**5) <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (dict(spacing=-1.0), "spacing"),
+        (dict(spacing=math.nan), "spacing"),
+        (dict(log_omitted=0.1), "log_omitted"),
+        (dict(log_omitted=math.nan), "log_omitted"),
+        (dict(log_pmf=np.log([0.25, 0.7])), "log_pmf"),
+        (dict(log_pmf=np.log([0.25, 0.76])), "log_pmf"),
+        (dict(log_pmf=np.log([0.2, 0.6]), log_omitted=-3.0), "log_pmf"),
+        (dict(log_pmf=np.array([0.0, math.nan])), "log_pmf"),
+        (dict(log_pmf=np.zeros((1, 1))), "log_pmf"),
+        (dict(log_pmf=np.array([])), "log_pmf"),
+        (dict(top=0), "top"),
+        (dict(low=2**53, top=2**53 + 1), "low"),
+    ],
+)
+def test_no_law_of_a_loss(wrong: dict[str, Any], named: str) -> None:
+    right: dict[str, Any] = dict(spacing=0.1, low=0, log_pmf=np.log([0.25, 0.75]), top=1)
+    LatticeLoss(**right)
+    with pytest.raises(ArgumentError) as error:
+        LatticeLoss(**right | wrong)
+    assert error.value.argument == named
 
 
 def test_nearly_all_of_delta_is_asked() -> None:
@@ -1055,7 +1141,8 @@ def test_errors_of_a_table_are_counted(count: int, upwards: float) -> None:
     """Larger losses are likelier, or less likely, by as much as a table says that it may err."""
     right, error = loss_law(mechanism=SubsetMallows(6, 3, theta=0.1 / math.sqrt(count))), 1e-6
     moved = upwards * error * np.sign(right.low + np.arange(right.log_pmf.size))
-    wrong = replace(right, log_pmf=right.log_pmf + np.log1p(moved))
+    wrong = replace(right)
+    object.__setattr__(wrong, "log_pmf", right.log_pmf + np.log1p(moved))
     object.__setattr__(wrong, "_error", error)
     for epsilon in (0.0, 0.1, 0.5):
         exact = sum(_lattice_loss.table_bounds(right, epsilon=epsilon, count=count)) / 2

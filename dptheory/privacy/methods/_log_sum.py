@@ -26,8 +26,11 @@ Array = NDArray[np.float64]
 _BLOCK = 2**16  # numbers held at once
 
 
-def log_moments(low: int, log_pmf: Array, spacing: float, excess: Array) -> Array:
-    """log E[e^(excess L)] of a loss on the lattice for every excess, precise where it is small."""
+def log_moments(low: int, log_pmf: Array, spacing: float, excess: Array, *, paired: bool) -> Array:
+    """log E[e^(excess L)] of a loss on the lattice for every excess, precise where it is small.
+
+    ``paired``: E[e^-L; L = -s] = P(L = s), as of two index sets; of no other law is that taken for granted.
+    """
     j = low + np.arange(log_pmf.size, dtype=np.float64)
     found = np.empty(excess.shape)
     rows = max(1, _BLOCK // j.size)
@@ -41,7 +44,7 @@ def log_moments(low: int, log_pmf: Array, spacing: float, excess: Array) -> Arra
     mirror = np.rint(-j - low)
     inside = (mirror >= 0) & (mirror < j.size)
     alone = ~inside | np.isneginf(log_pmf[np.where(inside, mirror, 0).astype(np.intp)])
-    pmf, linear = np.exp(log_pmf), expm1_minus(-spacing * j) + alone
+    pmf, linear = np.exp(log_pmf), expm1_minus(-spacing * j) + alone if paired else spacing * j
     for start in range(0, small.size, rows):
         few = small[start : start + rows]
         curved = expm1_minus(np.multiply.outer(excess[few] * spacing, j)) + np.multiply.outer(excess[few], linear)

@@ -23,7 +23,7 @@ Complexes = NDArray[np.complex128]
 
 ROUNDED = 2.0**-50  # relative error of an elementary function, and of a product with one: assumed
 _WANTED = 35.0  # nats below delta at which the rule for a run leaves out
-_STEEPEST = 60.0  # most of the tilt, nats per lattice step
+_FLATTEST, _STEEPEST = 1e-40, 60.0  # of the tilt, nats per lattice step
 _MOST_NODES, _ROWS = 2**15, 2**12
 _MANY_NODES = 500  # beyond so many it pays to look for fewer,
 _NARROWEST = 0.02  # where characteristic functions are so wide
@@ -31,6 +31,8 @@ _LEAST_LOG_DELTA = -650.0
 _OVERFLOW = 700.0
 _BLOCK = 2**20  # numbers held at once
 _RARE = 1e-40  # probability
+_UNEVEN = 1e-9  # of the sum of a law's probabilities: by rounding
+_FARTHEST = 2**52
 _UNDERFLOWN = 1e-315  # at most, of products and sums of numbers up to 1 in a direct convolution
 _MAX_GRID = 2**26
 _DIRECT_GRID = 8_000  # up to this size the powers are convolved directly: every entry keeps its relative precision
@@ -154,7 +156,7 @@ class Losses:
             kernel = float(self.kernel(np.array([tilt + 0j]))[0].real)
             return self.count * law.log_moment(tilt)[0] - tilt * self.first + math.log(kernel)
 
-        ends = math.log(1e-12 * self.spacing), math.log(_STEEPEST)
+        ends = math.log(max(1e-12 * min(self.spacing, 1.0), _FLATTEST)), math.log(_STEEPEST)
         found = scipy.optimize.minimize_scalar(height, bounds=ends, method="bounded", options={"xatol": 0.003})
         return math.exp(float(found.x))
 
@@ -243,9 +245,9 @@ def epsilon_bounds(
         return math.log(max(upper(epsilon), 5e-324)) - math.log(delta)
 
     high, rate = _chernoff(law, delta, count)
-    step = 3.0 * rate
-    high = min(high, largest)
-    wider = 1e-13 * high
+    step = max(3.0 * rate, LEAST)
+    high = min(max(high, 0.0), largest)
+    wider = max(1e-13 * max(high, rate), LEAST)
     while high < largest and not upper(high) <= delta:  # by rounding
         high, wider = min(high + wider, largest), 4.0 * wider
     low = max(high - step, 0.0)
@@ -255,7 +257,8 @@ def epsilon_bounds(
         return 0.0, 0.0
     least, most = bounds(high)
     known = rate * math.log(most / least) / 3.0 if least > 0.0 else 0.0  # no step need be finer
-    found = float(scipy.optimize.brentq(excess, low, high, xtol=max(known, 1e-300), rtol=1e-13))
+    known = max(known, min(1e-300, 1e-16 * high), LEAST)
+    found = float(scipy.optimize.brentq(excess, low, high, xtol=known, rtol=1e-13))
     fine = max(known, 1e-13 * found)
     above, step = found, fine
     while above < high and upper(above) > delta:
@@ -321,14 +324,13 @@ class Table:
         x = tilt * (self.j - self.origin)
         if self.origin or float(x[-1]) > _OVERFLOW:
             at = self.tilted(tilt)
-            return log_sum(np.log(np.maximum(self.masses, LEAST)) + x), at.share + 2.0 * self.omitted * (
-                1.0 + float(x[-1])
-            )
+            found = log_sum(np.log(np.maximum(self.masses, LEAST)) + x)
+            return found, at.share + 2.0 * self.omitted * (1.0 + max(float(x[-1]), 0.0))
         terms, linear = self.masses * expm1_minus(x), tilt * self.mean
         grown = float(terms.sum()) + linear
         shares = self.errors + 2.0**-45 + 2.0**-52 * np.abs(x)  # of the mean as of the larger terms
         wrong = float((terms * shares).sum()) + tilt * self._mean_error
-        return math.log1p(grown), wrong / (1.0 + grown) + 2.0 * self.omitted * (1.0 + float(x[-1]))
+        return math.log1p(grown), wrong / (1.0 + grown) + 2.0 * self.omitted * (1.0 + max(float(x[-1]), 0.0))
 
     def tilted(self, tilt: float) -> "_TableTilted":
         return _TableTilted.of(self, tilt)
@@ -413,12 +415,15 @@ def _transform(at: _TableTilted, size: int) -> Complexes:
 class LatticeLoss:
     """Law of the privacy loss ``spacing * j``, j = low, low + 1, ..., of two references of the index mechanism.
 
+    Any other law on a lattice may be written so: of one that :func:`loss_law` did not make, nothing is taken for granted.
+
     Args:
-        spacing: step of the lattice, 2 theta; inf where the two output laws have no common support.
-        low: j of the first entry.
-        log_pmf: log P(j), normalised; -inf where the loss does not take that value.
-        top: largest j that the loss can take, where the entries beyond are left out.
-        log_omitted: log of a bound on the mass left out.
+        spacing: step of the lattice, 2 theta, >= 0; inf where the two output laws have no common support.
+        low: j of the first entry, of size at most 2^52.
+        log_pmf: log P(j), of which the sum of P is 1, or less by at most what ``log_omitted`` says, each within 1e-9; -inf where
+            the loss does not take that value. What rounding leaves of it is divided out.
+        top: largest j that the loss can take, where the entries beyond are left out; of size at most 2^52.
+        log_omitted: log of a bound on the mass left out, <= 0.
 
     Source: GIP, Theorems 1 and 2 (gip.tight).
     """
@@ -429,6 +434,24 @@ class LatticeLoss:
     top: int
     log_omitted: float = -math.inf
     _error = 0.0  # a bound of the relative error of each probability, of those that loss_law formed; 0 of any others
+
+    def __post_init__(self) -> None:
+        if not self.spacing >= 0.0:
+            raise ArgumentError("spacing", "be >= 0", self.spacing)
+        if not self.log_omitted <= 0.0:
+            raise ArgumentError("log_omitted", "be <= 0", self.log_omitted)
+        log_pmf = np.asarray(self.log_pmf, dtype=np.float64)
+        if log_pmf.ndim != 1 or log_pmf.size == 0 or not (log_pmf < math.inf).all():
+            raise ArgumentError("log_pmf", "be a vector of finite numbers or -inf", self.log_pmf)
+        total = float(np.exp(log_pmf).sum())
+        if not 1.0 - math.exp(self.log_omitted) - _UNEVEN <= total <= 1.0 + _UNEVEN:
+            must = f"have probabilities with the sum 1 within {_UNEVEN:g}, but for those that log_omitted bounds"
+            raise ArgumentError("log_pmf", must, self.log_pmf, got=f"the sum {total:.12g}")
+        low, top = (_validate.integer(name, getattr(self, name), -_FARTHEST, _FARTHEST) for name in ("low", "top"))
+        last = low + int(np.flatnonzero(log_pmf > -math.inf)[-1])
+        if top < last:
+            raise ArgumentError("top", f"be at least the largest loss that log_pmf holds, {last}", top)
+        _validate.store(self, low=low, top=top, log_pmf=log_pmf)
 
     def delta(self, *, epsilon: float, count: int = 1) -> float:
         r"""Smallest delta with which ``count`` adaptive releases are (epsilon, delta)-private for this pair.
@@ -491,14 +514,14 @@ class LatticeLoss:
         """
         delta = _validate.real("delta", delta, 0.0, 1.0, ends="[)")
         count = _validate.integer("count", count, 1, MAX_RELEASES)
-        largest = total_loss(self.spacing, self.top * count)
+        largest = max(0.0, total_loss(self.spacing, self.top * count))
         if delta == 0.0 or largest == 0.0 or math.isinf(largest):
             return largest
         bounds = functools.partial(bounds_at, functools.partial(table_bounds, self), count)
         return epsilon_bounds(table_of(self), bounds, delta=delta, count=count)[1]
 
     def renyi(self, *, order: float) -> float:
-        """Renyi divergence of this order; an upper bound, at most the zCDP one, where entries were left out, else exact.
+        """Renyi divergence of this order; an upper bound where entries were left out, else exact; of index sets at most the zCDP one.
 
         Args:
             order: in (1, inf]; above 1e9 the largest loss, which is what inf gives.
@@ -517,7 +540,9 @@ class LatticeLoss:
             0.8473
         """
         order = _validate.real("order", order, 1.0, ends="(]")
-        return self.spacing * self.top if order > 1e9 else float(renyi_curve(self, np.array([order]))[0])
+        if order > 1e9:
+            return max(0.0, total_loss(self.spacing, self.top))
+        return float(renyi_curve(self, np.array([order]))[0])
 
 
 @functools.lru_cache(maxsize=16)
@@ -525,12 +550,23 @@ def table_of(loss: LatticeLoss) -> Table:
     """For sums; of finite positive spacing."""
     j, kept = loss.low + np.arange(loss.log_pmf.size, dtype=np.float64), np.maximum(loss.log_pmf, -800.0)
     errors = loss._error + ROUNDED + 2.0**-52 * np.abs(kept)
-    masses = np.exp(loss.log_pmf)
+    omitted, masses = math.exp(loss.log_omitted), _masses(loss)
     mean_terms = j * masses
     if loss._error:  # of two index sets: P(-j) = e^(-spacing j) P(j), so that E S has no term below 0
         up = np.maximum(j, 0.0)
         mean_terms = up * masses * -np.expm1(-loss.spacing * up)
-    return Table(loss.spacing, loss.top, j, masses, errors, math.exp(loss.log_omitted), mean_terms)
+    return Table(loss.spacing, loss.top, j, masses, errors, omitted, mean_terms)
+
+
+def _masses(loss: LatticeLoss) -> Array:
+    """P(j)."""
+    return np.asarray(np.exp(loss.log_pmf) / _total(loss))
+
+
+def _total(loss: LatticeLoss) -> float:
+    """What the probabilities are divided by: of many losses a sum other than 1 is a factor, to the power of their number."""
+    total = float(np.exp(loss.log_pmf).sum())
+    return 1.0 if loss._error or 1.0 - math.exp(loss.log_omitted) <= total <= 1.0 else total
 
 
 def table_bounds(loss: LatticeLoss, *, epsilon: float, count: int) -> tuple[float, float]:
@@ -551,13 +587,14 @@ def table_bounds(loss: LatticeLoss, *, epsilon: float, count: int) -> tuple[floa
 
 def renyi_curve(loss: LatticeLoss, orders: Array) -> Array:
     """:meth:`LatticeLoss.renyi` at several orders in (1, 1e9], a vector."""
-    largest = loss.spacing * loss.top
+    largest = max(0.0, loss.spacing * loss.top)
     if largest == 0.0 or math.isinf(largest):
         return np.full(orders.shape, largest)
     excess = orders - 1.0
-    main = log_moments(loss.low, loss.log_pmf, loss.spacing, excess)
+    main = log_moments(loss.low, loss.log_pmf - math.log(_total(loss)), loss.spacing, excess, paired=loss._error > 0.0)
     found = np.logaddexp(main, loss.log_omitted + excess * largest) / excess
-    return np.minimum(np.minimum(largest, 0.5 * orders * loss.spacing * largest), np.maximum(found, 0.0))
+    most = np.minimum(largest, 0.5 * orders * loss.spacing * largest) if loss._error else largest  # of index sets: zCDP
+    return np.minimum(most, np.maximum(found, 0.0))
 
 
 def composed(*, loss: LatticeLoss, count: int) -> tuple[int, Array]:
@@ -606,7 +643,7 @@ def _direct_delta(loss: LatticeLoss, epsilon: float, count: int) -> float:
 
 @functools.lru_cache(maxsize=8)
 def _convolved(loss: LatticeLoss, count: int) -> Array:
-    return _power(np.exp(loss.log_pmf), count)
+    return _power(_masses(loss), count)
 
 
 @dataclass(frozen=True)
