@@ -19,7 +19,6 @@ from dptheory.privacy.methods.lattice._loss import (
     ROUNDING,
     LatticeLoss,
     Tilted,
-    bounds_at,
     delta_bounds,
     epsilon_bounds,
     renyi_curve,
@@ -111,9 +110,8 @@ def loss_law(*, mechanism: SubsetMallows, distance: int | None = None) -> Lattic
     omitted = 3.0 * math.log(mechanism.dim) - _CUT - math.log(total) if cut else -math.inf
     with np.errstate(divide="ignore"):
         log_pmf = np.log(law / total)
-    steps = (
-        x_weight.size + y_weight.size + inside.size + outside.size
-    )  # of at most 16 roundings each, twice: tight.md, step 15
+    # of at most 16 roundings each, twice: tight.md, step 15
+    steps = x_weight.size + y_weight.size + inside.size + outside.size
     found = LatticeLoss(spacing=2.0 * theta, low=low, log_pmf=log_pmf, top=m, log_omitted=omitted)
     _validate.store(found, _error=2.0**-48 * (steps + 4))
     return found
@@ -165,7 +163,7 @@ class IndexLoss:
         if self.mechanism.theta > POINT_MASS:
             return 0.0, self._table.epsilon(delta=delta, count=count)
         law = table_of(self._table) if self._is_small(count) else ContourLoss(self.mechanism)
-        return epsilon_bounds(law, functools.partial(bounds_at, self.delta_bounds, count), delta=delta, count=count)
+        return epsilon_bounds(law, functools.partial(self.delta_bounds, count=count), delta=delta, count=count)
 
     def _is_small(self, count: int) -> bool:
         """The table's errors grow with the group, the contour's with the releases."""
@@ -195,10 +193,8 @@ _DIGITS = decimal.Context(prec=36)
 _NATS = 75.0  # a rule for one release leaves out e^-75
 _FARTHEST = 600.0  # most of it for a Renyi divergence
 _BENT = 0.1  # phase up to which its argument is summed as a series
-_ALWAYS_TABLE, _MOST_TABLE = (
-    500,
-    10**4,
-)  # entries of groups for which a table has the smaller errors, if releases are as many
+_ALWAYS_TABLE, _MOST_TABLE = 500, 10**4
+"""Entries of groups for which a table has the smaller errors; up to the second where releases are as many."""
 _MOST_ORDERS = 300
 _LEAST_VARIANCE = 1e-200
 
@@ -231,7 +227,7 @@ class ContourLoss:
         return delta_bounds(self, epsilon=epsilon, count=count)
 
     def epsilon_bounds(self, *, delta: float, count: int = 1) -> tuple[float, float]:
-        return epsilon_bounds(self, functools.partial(bounds_at, self.delta_bounds, count), delta=delta, count=count)
+        return epsilon_bounds(self, functools.partial(self.delta_bounds, count=count), delta=delta, count=count)
 
     @property
     def origin(self) -> int:

@@ -231,15 +231,15 @@ def delta_bounds(law: Law, *, epsilon: float, count: int) -> tuple[float, float]
 
 
 def epsilon_bounds(
-    law: Law, bounds: Callable[[float], tuple[float, float]], *, delta: float, count: int
+    law: Law, bounds: Callable[..., tuple[float, float]], *, delta: float, count: int
 ) -> tuple[float, float]:
-    """Bounds of epsilon from those of delta."""
+    """Bounds of epsilon from those of delta, ``bounds(epsilon=...)``."""
     largest = total_loss(law.spacing, law.top * count)
     if delta == 0.0 or largest == 0.0:
         return largest, largest
 
     def upper(epsilon: float) -> float:
-        return bounds(epsilon)[1]
+        return bounds(epsilon=epsilon)[1]
 
     def excess(epsilon: float) -> float:
         return math.log(max(upper(epsilon), 5e-324)) - math.log(delta)
@@ -255,7 +255,7 @@ def epsilon_bounds(
         high, low, step = low, max(low - step, 0.0), 2.0 * step
     if excess(low) <= 0.0:
         return 0.0, 0.0
-    least, most = bounds(high)
+    least, most = bounds(epsilon=high)
     known = rate * math.log(most / least) / 3.0 if least > 0.0 else 0.0  # no step need be finer
     known = max(known, min(1e-300, 1e-16 * high), LEAST)
     found = float(scipy.optimize.brentq(excess, low, high, xtol=known, rtol=1e-13))
@@ -264,13 +264,9 @@ def epsilon_bounds(
     while above < high and upper(above) > delta:
         above, step = above + step, 4.0 * step
     below, step = found, fine
-    while below > 0.0 and bounds(below)[0] < delta:
+    while below > 0.0 and bounds(epsilon=below)[0] < delta:
         below, step = below - step, 4.0 * step
     return max(below, 0.0), min(above, high)
-
-
-def bounds_at(bounds: Callable[..., tuple[float, float]], count: int, epsilon: float) -> tuple[float, float]:
-    return bounds(epsilon=epsilon, count=count)
 
 
 def _chernoff(law: Law, delta: float, count: int) -> tuple[float, float]:
@@ -517,7 +513,7 @@ class LatticeLoss:
         largest = max(0.0, total_loss(self.spacing, self.top * count))
         if delta == 0.0 or largest == 0.0 or math.isinf(largest):
             return largest
-        bounds = functools.partial(bounds_at, functools.partial(table_bounds, self), count)
+        bounds = functools.partial(table_bounds, self, count=count)
         return epsilon_bounds(table_of(self), bounds, delta=delta, count=count)[1]
 
     def renyi(self, *, order: float) -> float:
