@@ -70,6 +70,7 @@ CALLS: Calls = {
         call(epsilon=1.0, delta=1e-5, method="zcdp", **_SETTING),
         dear(epsilon=1.0, delta=1e-5, dim=8, keep=3, steps=1, groups=2, method="exact"),
     ],
+    _LATTICE: [call(spacing=0.5, low=-1, log_pmf=np.log([0.25, 0.0625, 0.6875]), top=1, log_omitted=-200.0)],
     _LATTICE + ".delta": [call(self=_LOSS, epsilon=1.0, count=5)],
     _LATTICE + ".epsilon": [call(self=_LOSS, delta=1e-5, count=5)],
     _LATTICE + ".renyi": [call(self=_LOSS, order=2.0)],

@@ -421,7 +421,17 @@ class LatticeLoss:
         top: largest j that the loss can take, where the entries beyond are left out; of size at most 2^52.
         log_omitted: log of a bound on the mass left out, <= 0.
 
+    Raises:
+        ValueError: a table that is no law: sums other than 1, NaN, infinite probabilities, an entry beyond ``top``.
+
     Source: GIP, Theorems 1 and 2 (gip.tight).
+
+    Example: randomized response of pure epsilon 1, whose losses are -1 and 1.
+        >>> import numpy as np
+        >>> right = 1 / (1 + np.exp(-1))
+        >>> law = LatticeLoss(spacing=1.0, low=-1, log_pmf=np.array([np.log(1 - right), -np.inf, np.log(right)]), top=1)
+        >>> round(law.delta(epsilon=0.0), 6) == round(2 * right - 1, 6)
+        True
     """
 
     spacing: float
@@ -432,22 +442,18 @@ class LatticeLoss:
     _error = 0.0  # a bound of the relative error of each probability, of those that loss_law formed; 0 of any others
 
     def __post_init__(self) -> None:
-        if not self.spacing >= 0.0:
-            raise ArgumentError("spacing", "be >= 0", self.spacing)
-        if not self.log_omitted <= 0.0:
-            raise ArgumentError("log_omitted", "be <= 0", self.log_omitted)
-        log_pmf = np.asarray(self.log_pmf, dtype=np.float64)
-        if log_pmf.ndim != 1 or log_pmf.size == 0 or not (log_pmf < math.inf).all():
-            raise ArgumentError("log_pmf", "be a vector of finite numbers or -inf", self.log_pmf)
-        total = float(np.exp(log_pmf).sum())
-        if not 1.0 - math.exp(self.log_omitted) - _UNEVEN <= total <= 1.0 + _UNEVEN:
-            must = f"have probabilities with the sum 1 within {_UNEVEN:g}, but for those that log_omitted bounds"
-            raise ArgumentError("log_pmf", must, self.log_pmf, got=f"the sum {total:.12g}")
+        spacing = _validate.real("spacing", self.spacing, 0.0)
+        log_omitted = _validate.real("log_omitted", self.log_omitted, -math.inf, 0.0)
+        log_pmf = _validate.numbers_and_infinities("log_pmf", self.log_pmf)
+        some = log_pmf.ndim == 1 and (log_pmf > -math.inf).any() and (log_pmf <= _UNEVEN).all()
+        if not (some and 1.0 - math.exp(log_omitted) - _UNEVEN <= np.exp(log_pmf).sum() <= 1.0 + _UNEVEN):
+            must = f"be logs of probabilities in one row, of which the sum is 1 within {_UNEVEN:g}, but for what log_omitted bounds"
+            raise ArgumentError("log_pmf", must, self.log_pmf)
         low, top = (_validate.integer(name, getattr(self, name), -_FARTHEST, _FARTHEST) for name in ("low", "top"))
         last = low + int(np.flatnonzero(log_pmf > -math.inf)[-1])
         if top < last:
             raise ArgumentError("top", f"be at least the largest loss that log_pmf holds, {last}", top)
-        _validate.store(self, low=low, top=top, log_pmf=log_pmf)
+        _validate.store(self, spacing=spacing, low=low, log_pmf=log_pmf, top=top, log_omitted=log_omitted)
 
     def delta(self, *, epsilon: float, count: int = 1) -> float:
         r"""Smallest delta with which ``count`` adaptive releases are (epsilon, delta)-private for this pair.
