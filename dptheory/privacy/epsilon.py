@@ -6,53 +6,60 @@ A run is a list of parts (:mod:`dptheory.privacy._parts`): what its steps releas
 
 P and Q the laws of all releases with and without the record ("remove"), without and with it ("add"), or with one record and with
 another ("replace"). A method (:mod:`dptheory.privacy.methods`) proves bounds of that curve, or of its inverse, in one direction.
-The narrowest ends win, and each end carries the name of the method that gave it.
+The narrowest ends win, and each end carries the name of the method that gave it. Files below are those of the folder ``methods``.
 
 Noisy values alone (:class:`Step`), in this order, until one is narrow enough:
 
-    Gaussian        no sampling: a closed form. With sampling the same number is an upper bound, as sampling only helps.
-    one step        one sampled step: one integral over its output.
-    saddle line     more than 16 kinds, a schedule: below, by one rule for all kinds of near noise; add/remove, at most 1000 rates.
-    lattice         other schedules: all losses on one lattice, from both sides; of more than 128 kinds near ones binned.
-    saddle line     the inversion integral: ten digits where noise is .05 to 10^7, rates are from 1e-8, and there are up to 10^9
-                    steps, seven up to 10^12, of up to 16 kinds; of more, near ones are binned, upwards for one end and downwards
-                    for the other. Nearly every number comes from here. It is wide where the losses have two scales: steps that
-                    are few, and rare. What takes long is asked where the bracket is wider than ``rtol`` alone.
-    rare steps      a record takes part once or less on average: what one extreme output alone makes of delta in closed form, the rest
-                    on a lattice, from both sides. Asked before lines that take seconds; named "lattice".
-    participations  reveals when the record took part: close where single steps give themselves away, and never far off where a
-                    record hardly ever takes part.
-    lattice         steps of one kind where the line is wide: the sum of few rare losses, from both sides.
-    RDP, grid       what is outside the range of the line: any noise, any rate, up to 10^12 steps. Add/remove alone.
+    Gaussian        Gaussian, _closed_forms.py. No sampling: a closed form. With sampling the same number is an upper bound,
+                    as sampling only helps.
+    one step        OneStep, _closed_forms.py. One sampled step: one integral over its output.
+    saddle line     ManyKindsLine, _many_kinds.py. More than 16 kinds, a schedule: below, by one rule for all kinds of near noise;
+                    add/remove, at most 1000 rates.
+    lattice         ManyKinds, _many_kinds.py. Other schedules: all losses on one lattice, from both sides; of more than 128 kinds
+                    near ones binned.
+    saddle line     SaddleLine, saddle/_brackets.py. The inversion integral: ten digits where noise is .05 to 10^7, rates are from
+                    1e-8, and there are up to 10^9 steps, seven up to 10^12, of up to 16 kinds; of more, near ones are binned,
+                    upwards for one end and downwards for the other. Nearly every number comes from here. It is wide where the
+                    losses have two scales: steps that are few, and rare. What takes long is asked where the bracket is wider
+                    than ``rtol`` alone.
+    rare steps      RareSteps, lattice/_method.py. A record takes part once or less on average: what one extreme output alone makes
+                    of delta in closed form, the rest on a lattice, from both sides. Asked before lines that take seconds; named
+                    "lattice".
+    participations  Participations, _closed_forms.py. Reveals when the record took part: close where single steps give themselves
+                    away, and never far off where a record hardly ever takes part.
+    lattice         Lattice, lattice/_method.py. Steps of one kind where the line is wide: the sum of few rare losses, from both sides.
+    RDP             Renyi, renyi/_parts.py. What is outside the range of the line: any noise, any rate, up to 10^12 steps.
+    grid            Grid, grid/_bounds.py. The same. Both for add/remove alone.
 
 Index sets and masks (:class:`JointStep`, :class:`IndexSteps`, :class:`MaskedStep`), add/remove alone, all of these:
 
-    of the values           below, as releasing less spends less; above, as if a mask hid nothing.
-    values and index sets   above: epsilon of the values plus what index sets spend for given batches, exactly or as zCDP.
-      added up
-    RDP                     above: Renyi curves of all parts.
-    lattice                 both: index sets of one mechanism alone, by the moments of their losses.
-    grid                    both: the losses of values and index sets from one sample. Seconds, so only where the rest is wide.
+    of the values           Below, as releasing less spends less; above, as if a mask hid nothing.
+    values and index sets   joint_epsilon, _added.py. Above: epsilon of the values plus what index sets spend for given batches,
+      added up              exactly or as zCDP.
+    RDP                     renyi_delta, renyi/_parts.py. Above: Renyi curves of all parts.
+    lattice                 IndexLoss, lattice/_index_law.py. Both: index sets of one mechanism alone, by the moments of their losses.
+    grid                    GridPair, grid/_bounds.py. Both: the losses of values and index sets from one sample. Seconds, so only
+                            where the rest is wide.
 
-Batches of a fixed size (:class:`FixedSizeStep`), replace-one alone:
+Batches of a fixed size (:class:`FixedSizeStep`), replace-one alone (_fixed_size.py):
 
     below   what is attained where all other records are alike: Poisson steps with half of the noise.
     above   a pair that dominates every step, or one with the largest divergence (proofs/privacy/fixed_size_batches.md).
 
-Epochs of random allocation (:class:`RandomAllocation`), alone or beside noisy values (methods/random_allocation/_bounds.py):
+Epochs of random allocation (:class:`RandomAllocation`), alone or beside noisy values (random_allocation/_bounds.py):
 
     random allocation   both, of one participation: the law of an epoch's likelihood ratio on a lattice.
     blocks              above, of several: as many epochs of one participation each.
     Gaussian            above, as if it were known when the record takes part; below, the sum of an epoch's outputs.
     remove, then add    above, where a record is replaced.
 
-Releases that are no steps (:class:`LaplaceRelease`, :class:`BlackBox`), alone or beside those two (methods/_other_releases.py):
+Releases that are no steps (:class:`LaplaceRelease`, :class:`BlackBox`), alone or beside those two (_other_releases.py):
 
     other releases  both: the laws of all losses on a lattice, beside what black boxes reveal.
     added up        above: what the steps spend, and the largest loss of everything else.
 
-``certified`` answers come from the saddle line in ball arithmetic, and from nothing else (methods/saddle/_certified.py). PRV, PLD and
-Renyi accountants of other people are second opinions (methods/references): nothing here asks them.
+``certified`` answers come from the saddle line in ball arithmetic, and from nothing else (saddle/_certified.py). PRV, PLD and
+Renyi accountants of other people are second opinions (references): nothing here asks them.
 """
 
 import functools

@@ -1,8 +1,10 @@
 """Methods beside the saddle line: Gaussian, Renyi, batches of a fixed size, other units."""
 
+import importlib
 import itertools
 import math
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -828,3 +830,11 @@ def test_many_runs_of_poisson_do_not_ask_for_whole_orders(mean: float, most: flo
         noise_multiplier=1.0, sampling_rate=0.02, steps=100, delta=1e-5, mean_runs=mean, runs_law="poisson"
     )
     assert 0.99 * most < found <= most
+
+
+def test_the_map_knows_its_files() -> None:
+    """``privacy/epsilon.py`` names what bounds a run as "name, file.py"."""
+    named = re.findall(r"(\w+), ([\w/]+)\.py\.", str(methods.__doc__))
+    assert len(named) >= 14
+    for name, file in named:
+        assert hasattr(importlib.import_module("dptheory.privacy.methods." + file.replace("/", ".")), name)

@@ -1,4 +1,4 @@
-"""Audits of one step of every mechanism: what its releases prove about epsilon, against what is claimed.
+"""Audits of one step of the papers' mechanisms: what its releases prove about epsilon, against what is claimed.
 
 Each audit has a batch and an example that is added to it, chosen to be found, as in the worst case of the claim. Scores are
 log-likelihood ratios where the law is known, or else what an attacker would look at. Masks, subspaces and bases are public:
@@ -146,7 +146,7 @@ def step_audits() -> tuple[StepAudit, ...]:
     """All audits: the mechanisms that are private first, then those that are not.
 
     Returns:
-        One for every mechanism at least; each one's ``run(seed)`` takes up to seconds.
+        One for every mechanism of the papers at least; each one's ``run(seed)`` takes up to seconds.
 
     Example: what an attack on one step of DP-SGD proves is no more than what is claimed.
         >>> from dptheory.training.audits import step_audits

@@ -127,6 +127,7 @@ class Choice(Point):
         tried: by hyperparameter, the range that was tried, all others as chosen.
         ahead: in the metric of the duel's pilots, how far the choice is above the best of what people take without a plan: a range of
             95 %; None if it is one of those.
+        usual: whose setting it is next to, if it is one of those: "a tutorial's".
         methods: what the papers' methods change; empty where there was no time.
         not_compared: the papers' methods that were not compared: all that serve the network, for want of time, or those that do not.
         seconds_to_compare: about how many seconds for planning the first of these need; 0 where there was time.
@@ -145,6 +146,7 @@ class Choice(Point):
     costs: Mapping[str, float] = field(default_factory=dict)
     tried: Mapping[str, Range] = field(default_factory=dict)
     ahead: Range | None = None
+    usual: str = ""
     methods: tuple[MethodGain, ...] = ()
     private_tuning: PrivateTuning | None = None
     public: str = ""
@@ -271,7 +273,7 @@ class Choice(Point):
 
     def _beside_usual(self) -> str:
         if self.ahead is None:
-            return f"next to one of {_USUAL}, which nothing beat in pilots by more than a standard error"
+            return f"next to {self.usual}, one of {_USUAL}; nothing beat it in pilots by more than a standard error"
         low, high = self.ahead.low, self.ahead.high
         return (
             f"in pilots {(low + high) / 2:+.3f} over the best of {_USUAL} ({low:+.3f} to {high:+.3f}, 95 %), "

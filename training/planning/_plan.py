@@ -569,7 +569,13 @@ def _choice(found: Found, real: Sequence[Score], gains: tuple[MethodGain, ...], 
     if said["metric"] == "accuracy":
         low, high = max(low, 0.0), min(high, 1.0)
     return Choice(
-        **vars(best.point), expected=Range(low, high), ahead=found.ahead, methods=gains, **_around(found), **said
+        **vars(best.point),
+        expected=Range(low, high),
+        ahead=found.ahead,
+        usual=found.usual,
+        methods=gains,
+        **_around(found),
+        **said,
     )
 
 

@@ -90,8 +90,14 @@ DE_ET_AL = Usual(batch_size=4096, clip_norm=1.0, stride=2.0, average=0.5, quarte
 """De et al. (2022): learning rate 2, weights averaged (there exponentially; here over the last half)."""
 TRAMER_AND_BONEH = Usual(batch_size=512, clip_norm=0.1, stride=1.0, momentum=0.9)
 """Tramer and Boneh (2021): learning rate 1 for B 512."""
-_PUBLISHED = tuple(
+_MNIST, _FASHION_MNIST = (
     Usual(batch_size=batch, clip_norm=0.1, stride=batch / 512, momentum=0.9, quarter=True) for batch in (4096, 8192)
 )
-"""What they publish for MNIST (4096) and FashionMNIST (8192): multiples of the same."""
-USUAL = (TUTORIAL, DE_ET_AL, TRAMER_AND_BONEH, *_PUBLISHED)
+USUAL = {
+    "a tutorial's": TUTORIAL,
+    "De et al.'s": DE_ET_AL,
+    "Tramer and Boneh's": TRAMER_AND_BONEH,
+    "Tramer and Boneh's for MNIST": _MNIST,
+    "Tramer and Boneh's for FashionMNIST": _FASHION_MNIST,
+}
+"""By whose they are."""

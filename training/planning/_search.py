@@ -235,6 +235,7 @@ class Found:
         steps: most steps of the pilots of the last round.
         pooled: what the pilots of the last round and the duel say of them: the metric on records kept aside, in its own unit.
         ahead: how far the choice is above the best usual point, in this metric; None if it is one.
+        usual: whose point the choice is next to, if it is one.
     """
 
     best: Tried
@@ -243,6 +244,7 @@ class Found:
     steps: int
     pooled: Pooled
     ahead: Range | None
+    usual: str
 
 
 class _Round:
@@ -396,18 +398,21 @@ class Search:
         ranked = sorted(dict.fromkeys(last.places), key=lambda place: -known.mean[place])
         usual = self._usual()
         self._phase("duel with usual settings")
-        duel = self._duel([*ranked[:_DUELLISTS], *usual], most_steps=whole, batch_size=batch)
+        duel = self._duel([*ranked[:_DUELLISTS], *usual.values()], most_steps=whole, batch_size=batch)
         last.join(duel)
         metric = last.paired(0.0, lambda score: score.aside)  # what the user is told is not of the guide
-        known_points = {self.points[other] for place in usual for other in self.alike(place).values()}
-        decided = decide(duel.tried(), known_points)
+        whose = {
+            self.points[other]: name for name, place in reversed(usual.items()) for other in self.alike(place).values()
+        }
+        decided = decide(duel.tried(), whose)
         return Found(
             best=decided[0],
             finalists=tuple(decided),
             points=self.points,
             steps=whole,
             pooled=metric,
-            ahead=ahead_of_usual(decided, known_points),
+            ahead=ahead_of_usual(decided, whose),
+            usual=whose.get(decided[0].point, ""),
         )
 
     def _duel(self, places: Sequence[int], *, most_steps: int, batch_size: int) -> _Round:
@@ -419,9 +424,9 @@ class Search:
             found.add(one_each, folds=folds, most_steps=most_steps, batch_size=batch_size, seed=self._seed())
         return found
 
-    def _usual(self) -> list[int]:
-        """The places next to the usual choices, as far as these are not fixed."""
-        return [self._next_to(usual) for usual in USUAL]
+    def _usual(self) -> dict[str, int]:
+        """The places next to the usual choices, as far as these are not fixed, by whose they are."""
+        return {name: self._next_to(usual) for name, usual in USUAL.items()}
 
     def _next_to(self, usual: Usual) -> int:
         one = self._candidates[0]

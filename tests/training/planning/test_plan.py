@@ -352,6 +352,7 @@ def test_what_is_printed() -> None:
     assert "--clip-norm" not in text and "--batch-size" not in text
     assert max(map(len, (str(one) + one.code()).splitlines())) <= 80
     assert "falling" not in str(choice()) and "averaged" not in str(choice())
+    assert "next to De et al.'s, one of" in " ".join(str(choice(usual="De et al.'s")).split())
 
 
 @pytest.mark.parametrize(
