@@ -557,6 +557,21 @@ def test_a_penalty_in_the_loss_is_refused() -> None:
         optimizer.step()
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["0.weight", "0.bias", "1.weight", "1.bias"])
+def test_a_penalty_that_begins_later_is_refused(name: str, mode: str) -> None:
+    """It would be private, and left out without a word."""
+    private, optimizer = attached_sum(nn.Sequential(nn.Linear(5, 3), nn.LayerNorm(3)), mode)
+    for _ in range(2):
+        step(private, optimizer, torch.randn(ROWS, 5))
+    optimizer.begin_batch(ROWS)
+    optimizer.zero_grad()
+    penalized = private.get_parameter(name)
+    (private(torch.randn(ROWS, 5)).square().mean() + (penalized - 2.0).square().sum()).backward()
+    with refused(name, "p.grad", "weight_decay"):
+        optimizer.step()
+
+
 def test_a_gradient_scaler_is_refused() -> None:
     private, optimizer = attached_sum(nn.Linear(5, 3))
     scaler = torch.amp.GradScaler("cpu")
