@@ -19,7 +19,7 @@ from dptheory.embedding import _release
 from dptheory.gradients import QuadraticForm
 from dptheory.papers import EmbeddingPreset, PaperSetting, Preset, paper_settings
 from dptheory.privacy.methods import references
-from tests.named import by_name
+from tests.calls import by_name
 
 # --- presets, against the printed settings that they read (tests/papers holds those) --------------------------------------
 

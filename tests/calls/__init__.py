@@ -4,7 +4,8 @@ A key is the full name; that of a method ends in ``Class.method`` and its calls 
 is small; where a callable is used at sizes of millions, a later one has such a size.
 """
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,3 +61,18 @@ def dear(**arguments: Any) -> Call:
 def slow(**arguments: Any) -> Call:
     """A call of a second."""
     return Call(arguments, "slow")
+
+
+def by_name(names: str, values: Iterable[Any]) -> dict[str, Any]:
+    """Keyword arguments: the first of ``names``, which stand apart by blanks, with one value each.
+
+    >>> by_name("dim keep theta", (10, 3))
+    {'dim': 10, 'keep': 3}
+    """
+    given = tuple(values)
+    return dict(zip(names.split()[: len(given)], given, strict=True))
+
+
+def in_order(function: Callable[..., Any], values: Iterable[Any]) -> Any:
+    """Call a function with its first arguments, in the order in which it names them."""
+    return function(**by_name(" ".join(inspect.signature(function).parameters), values))

@@ -16,7 +16,7 @@ from scipy.stats import chi2
 from dptheory import gradients
 from dptheory.gradients import QuadraticForm, _gradient_mse, noise_norm_ratio, posterior_freeze, relaxed_gradient_ratio
 from dptheory.gradients._joined import Levels, joined
-from tests.named import by_name
+from tests.calls import by_name
 
 # The largest of n quadratic forms and the error of the released gradient, against closed forms and second methods
 

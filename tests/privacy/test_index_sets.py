@@ -37,7 +37,7 @@ from dptheory.privacy.methods.lattice import _loss as _lattice_loss
 from dptheory.privacy.methods.lattice._index_law import ContourLoss, IndexLoss
 from dptheory.privacy.methods.references import IndexPRV
 from dptheory.pruning import SubsetMallows
-from tests.named import by_name
+from tests.calls import by_name
 from tests.refused import refused
 
 # --- Privacy of the index mechanism against enumeration, direct convolution, mpmath and other accountants ---

@@ -30,7 +30,7 @@ from dptheory.privacy.methods.renyi import _sampled as _sampled_renyi
 from dptheory.privacy.methods.renyi._sampled import renyi_divergences
 from dptheory.privacy.samplers import _shuffled
 from dptheory.pruning import SubsetMallows
-from tests.named import by_name
+from tests.calls import by_name
 
 # --- The exact Gaussian trade-off against mpmath, its inverses, limits and order ---
 

@@ -24,7 +24,7 @@ from dptheory.sparsification import (
     relative_bound,
 )
 from dptheory.sparsification._kappa import _log_gammainc, _log_gaussian_gain
-from tests.named import in_order
+from tests.calls import in_order
 
 # --- Masks, kappa and the trade-off against brute force, high precision, and their own laws ---
 

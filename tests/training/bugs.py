@@ -45,14 +45,22 @@ def last_tensor_without_noise(patch: Patch) -> None:
 
 def less_noise(patch: Patch) -> None:
     """A tenth missing, from both generators."""
+    _share_of_the_noise(patch, 0.9)
+
+
+def no_noise(patch: Patch) -> None:
+    _share_of_the_noise(patch, 0.0)
+
+
+def _share_of_the_noise(patch: Patch, share: float) -> None:
     of_generator, of_system = _optimizer.noise_of, _optimizer.secure_noise
 
     def weaker(generator):
         stream, found = of_generator(generator)
-        return stream, lambda like, std: 0.9 * found(like, std)
+        return stream, lambda like, std: share * found(like, std)
 
     patch.setattr(_optimizer, "noise_of", weaker)
-    patch.setattr(_optimizer, "secure_noise", lambda like, std: 0.9 * of_system(like, std))
+    patch.setattr(_optimizer, "secure_noise", lambda like, std: share * of_system(like, std))
 
 
 def noise_in_every_part(patch: Patch) -> None:

@@ -72,7 +72,7 @@ class Case:
     Attributes:
         law: of a release, given the examples of the step and what is public.
         private: the mechanism keeps to all this; otherwise the audits must find that it does not.
-        fresh: its mask is drawn anew in every step, apart from all data.
+        fresh: its mask is drawn anew in every step, apart from all data, uniform among those of its size.
         shown: its mask or its bases, which follow from seed and releases alone; None where it shows neither.
         linear: its release moves by no more than 1 / sigma, in units of its noise, with one example.
         amplified: in a secure run, the mask makes epsilon smaller.

@@ -18,7 +18,6 @@ from dptheory.training.engine import generator_noise
 from dptheory.training.measure._gradient import excess_kurtosis, ks_distance
 from dptheory.training.mechanisms import (
     Mechanism,
-    RandomSparsification,
     RankedSparsification,
     Tensors,
     clip_factors,
@@ -125,10 +124,10 @@ class View:
     @functools.cached_property
     def kept(self) -> torch.Tensor:
         """True where an entry is neither frozen nor masked out before clipping, shape (d,)."""
-        mechanism = self.run.optimizer.mechanism
-        if not isinstance(mechanism, RandomSparsification | RankedSparsification) or not mechanism.mask:
-            return self.trained
-        return torch.cat([m.flatten().cpu() for m in mechanism.mask]).bool()
+        kept, mask = self.trained.clone(), self.run.optimizer.mechanism.mask_before_clipping
+        if mask:
+            kept[self.trained] = torch.cat([m.flatten().cpu() for m in mask])
+        return kept
 
     def test(self, first: int, last: int) -> Images:
         """The test images from one number to another."""

@@ -168,6 +168,11 @@ class Mechanism(abc.ABC):
         """Take :meth:`belong` back, where the run was refused before its first step."""
         self._belongs = False
 
+    @property
+    def mask_before_clipping(self) -> Tensors:
+        """What gradients are multiplied by before they are clipped, in the step under way: a bool tensor a parameter, or none."""
+        return []
+
     def streams(self) -> list[Stream]:
         """Its own random numbers: a run that takes a state over goes on with fresh ones."""
         return []
@@ -233,6 +238,10 @@ class Around(Mechanism):
     def leave(self) -> None:
         super().leave()
         self._inner.leave()
+
+    @property
+    def mask_before_clipping(self) -> Tensors:
+        return self._inner.mask_before_clipping
 
     def streams(self) -> list[Stream]:
         return self._inner.streams()

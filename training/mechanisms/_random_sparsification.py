@@ -142,6 +142,10 @@ class RandomSparsification(_Masked):
 
     title = "random sparsification"
 
+    @property
+    def mask_before_clipping(self) -> Tensors:
+        return self.mask
+
     def contribute(self, samples: Samples, clip_norm: float) -> Contribution:
         return clipped_sum(samples, clip_norm, mask=self.mask, clipping=self._clipping)
 

@@ -89,6 +89,10 @@ class RankedSparsification(Clipped):
         self.mask: Tensors = []
 
     @property
+    def mask_before_clipping(self) -> Tensors:
+        return self.mask
+
+    @property
     def steps_summed(self) -> int:
         """Steps since the last ranking, whose sum the next one will rank."""
         return self._step % self._epoch

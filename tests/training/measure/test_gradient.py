@@ -443,6 +443,8 @@ def test_masks_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(sparse.optimizer.mechanism, RandomSparsification)
     mask = torch.cat([m.flatten() for m in sparse.optimizer.mechanism.mask])
     assert torch.equal(view_of(sparse).kept, mask) and int(mask.sum()) == 13005
+    inside = {"name": "random-sparsification", "drop_rate": 0.5, "clipping": {"name": "adaptive"}}
+    assert int(view_of(run_after(1, monkeypatch, inside)).kept.sum()) == 13005
     unmasked = run_after(1, monkeypatch, {"name": "random-k", "keep_share": 0.5})  # masked after the clipping
     assert view_of(unmasked).kept.all()
     frozen = run_after(2, monkeypatch, {"name": "layer-freezing", "frozen_layers": 2, "after": 0.15})

@@ -22,7 +22,7 @@ from dptheory.training.measure import (
 from dptheory.training.measure._rows import Labels
 from dptheory.training.mechanisms import power_iteration
 from dptheory.training.runs import DpSgdSettings
-from tests.named import by_name
+from tests.calls import by_name
 from tests.training.made_rows import Anchors
 from tests.training.made_rows import row as made_row
 

@@ -74,34 +74,32 @@ EMBEDDING = {
     "auxiliary": None,
     "labels": "random",
 }
+MASKED = {"drop_rate": None, "cooling_epochs": 0}
+HELD = MASKED | {"refreshes_per_epoch": 0}
+PRUNED = {"keep_share": None, "start": 1.0, "schedule": "constant"}
+GROUPED = PRUNED | {"group_size": 256}
+BY_RULES = {"clipping": None}
 DEFAULTS = {
-    "dp-sgd": {}, "noisy-sgd": {}, "clipped-sgd": {},
-    "random-sparsification": {"drop_rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
-    "posterior-freeze": {"drop_rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
-    "random-k": {"keep_share": None, "start": 1.0, "schedule": "constant"},
-    "ranked-sparsification": {"drop_rate": None, "cooling_epochs": 0},
-    "ranked-by-true-gradients": {"drop_rate": None, "cooling_epochs": 0},
-    "layer-freezing": {"after": None, "frozen_layers": 0}, "quiet-layers": {"after": None, "frozen_layers": 0},
-    "noisy-sparsification": {"drop_rate": None, "cooling_epochs": 0, "refreshes_per_epoch": 0},
-    "index-pruning": {"keep_share": None, "index_epsilon": None, "start": 1.0, "schedule": "constant", "group_size": 256},
-    "top-k-of-released": {"keep_share": None, "start": 1.0, "schedule": "constant", "group_size": 256},
-    "noisy-magnitudes": {
-        "keep_share": None, "selection_multiplier": None, "start": 1.0, "schedule": "constant", "group_size": 256
-    },
+    "dp-sgd": BY_RULES, "noisy-sgd": {}, "clipped-sgd": {},
+    "random-sparsification": HELD | BY_RULES, "posterior-freeze": HELD | BY_RULES, "noisy-sparsification": HELD,
+    "ranked-sparsification": MASKED | BY_RULES, "ranked-by-true-gradients": MASKED,
+    "layer-freezing": {"after": None, "frozen_layers": 0} | BY_RULES, "quiet-layers": {"after": None, "frozen_layers": 0},
+    "random-k": PRUNED | BY_RULES, "index-pruning": GROUPED | {"index_epsilon": None} | BY_RULES,
+    "top-k-of-released": GROUPED | BY_RULES, "noisy-magnitudes": GROUPED | {"selection_multiplier": None} | BY_RULES,
     "gep": EMBEDDING, "gep-optimal": EMBEDDING, "gep-joint": EMBEDDING, "biased-gep": EMBEDDING,
 }  # fmt: skip
+"""By mechanism, its arguments in a configuration; None for what must be given, and for flat clipping."""
 
 
-def test_arguments_and_defaults() -> None:
-    found = {}
-    for name, builder in runs.BUILDERS.items():
-        _, *parameters = inspect.signature(builder).parameters.values()
-        found[name] = {p.name: None if p.default is p.empty else p.default for p in parameters}
-    clipped = {name for name, taken in found.items() if "clipping" in taken and taken.pop("clipping") is None}
-    masks = {"random-sparsification", "posterior-freeze", "random-k", "ranked-sparsification"}
-    assert clipped == masks | {"dp-sgd", "layer-freezing", "index-pruning", "top-k-of-released", "noisy-magnitudes"}
-    assert found == DEFAULTS
-    assert isinstance(runs.build_mechanism(setting(), {}), m.DpSgd)  # also where no name is given
+@pytest.mark.parametrize("name", sorted(runs.BUILDERS | DEFAULTS))
+def test_arguments_and_defaults(name: str) -> None:
+    _, *parameters = inspect.signature(runs.BUILDERS[name]).parameters.values()
+    found = {p.name: None if p.default is p.empty else p.default for p in parameters}
+    assert found == DEFAULTS.get(name), "write the arguments of this mechanism and their defaults into DEFAULTS"
+
+
+def test_a_table_without_a_name_is_dp_sgd() -> None:
+    assert isinstance(runs.build_mechanism(setting(), {}), m.DpSgd)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,11 @@ MECHANISMS = {
 }
 
 
+def test_every_mechanism_is_here() -> None:
+    missing = set(runs.BUILDERS) - {"noisy-sgd", "clipped-sgd"} - {table["name"] for table in MECHANISMS.values()}
+    assert missing == set(), "write a table for each into MECHANISMS: its state is stopped and resumed below"
+
+
 def start(config: RunConfig, folder: Path | None = None) -> runs.Run:
     run = runs.prepare(config, CPU)
     if folder is not None:
