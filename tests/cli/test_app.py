@@ -243,6 +243,13 @@ def test_a_claim_names_its_files() -> None:
         assert (ROOT / file).exists()
 
 
+def test_a_claim_whose_page_is_missing_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_prose, "page_folders", lambda: (tmp_path,))
+    vars(claims.get("gip.norm")).pop("_words", None)  # read once
+    found = _run("claim", "gip.norm")
+    assert found.exit_code == 2 and "proofs/gip/norm.md" in found.stderr
+
+
 def test_number_of_evidence_rows_in_markdown() -> None:
     evidence = claims.get("gip.norm").check(20.0)
     assert len(_markdown.evidence_markdown(evidence).splitlines()) == 2 + len(evidence)
