@@ -2,9 +2,9 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -273,8 +273,9 @@ _OF_GRADIENT, _OF_ROWS = 1e-2, 1e-3
 
 
 class GradientSums:
-    """Compares the two once for every parameter, in the first step in which it has a gradient.
+    """Compares the two, of weights in the first step in which they have a gradient, of biases and others of one axis in each.
 
+    What a loss takes past the layers later shows at weights that are kept as factors, which are out of the graph within their layers.
     Opacus works per-sample gradients out by itself. They are others where a parameter is used outside its layer, or where
     something changes ``p.grad`` and means the step by it, as a gradient scaler does.
     """
@@ -296,15 +297,16 @@ class GradientSums:
 
     def before_forward(self, params: Tensors) -> None:
         """Note where there is no gradient yet, so that what a backward pass leaves is its own."""
-        unseen = (p for p in params if id(p) not in self._seen)
-        self._bare = {id(p) for p in unseen if p.grad is None or not p.grad.any()}
+        looked_at = [p for p in params if id(p) not in self._seen or p.dim() <= 1]
+        left = [(p, p.grad.any()) for p in looked_at if p.grad is not None]
+        filled = torch.stack([one.to(left[0][1].device) for _, one in left]).tolist() if left else []
+        self._bare = {id(p) for p in looked_at} - {id(p) for (p, _), one in zip(left, filled, strict=True) if one}
 
     def check(self, params: Tensors, samples: PerExampleGradients, strays: Tensors) -> None:
         """Compare, where that has not been done; refuse what differs clearly for a parameter, and ``strays``: gradients past layers."""
-        found = [(p, rows, self._gradient(p, rows)) for p, rows in zip(params, samples.parts, strict=True)]
-        new = [(p, rows, gradient) for p, rows, gradient in found if gradient is not None]
-        largest = max(size_of(rows, self._divisor(rows)) for rows in samples.parts) if new else 0.0
-        fits: dict[Any, bool | None] = {p: self._add_up(rows, gradient, largest) for p, rows, gradient in new}
+        fits = self._add_up(
+            [(p, rows) for p, rows in zip(params, samples.parts, strict=True) if self._left(p, rows)], samples
+        )
         for p, fit in (fits | dict.fromkeys(strays, False)).items():
             if fit is False:
                 raise ArgumentError(
@@ -320,20 +322,44 @@ class GradientSums:
                 self._seen.add(id(p))
         self._bare = set()
 
-    def _gradient(self, p: torch.Tensor, rows: Representation) -> torch.Tensor | None:
-        """The gradient of this backward pass and no other; None where there is none to compare with."""
-        known = id(p) in self._bare and p.grad is not None and p.grad.layout == torch.strided and len(rows) > 0
-        return p.grad if known and p.grad is not None and p.grad.any() else None
+    def _left(self, p: torch.Tensor, rows: Representation) -> bool:
+        """Whether there is a gradient of this backward pass and no other, and rows that are still those of it."""
+        if id(p) not in self._bare or p.grad is None or p.grad.layout != torch.strided or not len(rows):
+            return False
+        return id(p) not in self._seen or not _written_to(p)
 
     def _divisor(self, rows: Representation) -> float:
         return len(rows) if self._mean else 1 / self._views
 
-    def _add_up(self, rows: Representation, gradient: torch.Tensor, largest: float) -> bool | None:
-        """Whether the rows add up to the gradient; None where it cannot be said.
+    def _size(self, rows: Representation) -> float:
+        return size_of(rows, self._divisor(rows))
 
-        A gradient that is zero otherwise rounds with the ``largest`` rows of any parameter.
-        """
-        difference, half = off_the_sum(rows, gradient, self._divisor(rows))
-        allowed = _OF_GRADIENT * float(gradient.norm())
-        allowed += (OF_HALF_ROWS if half else _OF_ROWS) * max(size_of(rows, self._divisor(rows)), largest / 3)
-        return difference <= allowed if math.isfinite(difference + allowed) else None
+    def _add_up(
+        self, found: Sequence[tuple[Any, Representation]], samples: PerExampleGradients
+    ) -> dict[Any, bool | None]:
+        """Whether the rows add up to the gradient; None where it cannot be said, or there is no gradient."""
+        if not found:
+            return {}
+        off = [off_the_sum(rows, p.grad, self._divisor(rows)) for p, rows in found]
+        norms = [(difference, p.grad.norm()) for (p, _), (difference, _) in zip(found, off, strict=True)]
+        device = norms[0][0].device  # one wait for it, and not one for each parameter
+        known = torch.stack([one.to(device, torch.float64) for pair in norms for one in pair]).view(-1, 2).tolist()
+        # A gradient that is zero otherwise rounds with the largest rows of any parameter; those of all cost the most to size up.
+        nearby = cache(lambda: max(self._size(rows) for _, rows in found) / 3)
+        largest = cache(lambda: max(self._size(rows) for rows in samples.parts) / 3)
+        fits: dict[Any, bool | None] = {}
+        for (p, rows), (difference, norm), (_, half) in zip(found, known, off, strict=True):
+            for size in (float, partial(self._size, rows), nearby, largest):
+                allowed = _OF_GRADIENT * norm + (OF_HALF_ROWS if half else _OF_ROWS) * size()
+                fits[p] = difference <= allowed if norm != 0.0 and math.isfinite(difference + allowed) else None
+                if fits[p]:
+                    break
+        return fits
+
+
+def _written_to(p: Any) -> bool:
+    """Whether a loop may have changed per-sample gradients: weights of examples, for instance."""
+    found = p.grad_sample
+    if isinstance(found, Representation):
+        return found.looked_at is not None
+    return bool(found.is_inference() or found._version)

@@ -84,8 +84,8 @@ class HookedModule(GradSampleModule):  # type: ignore[misc]
                 hook = LayerHook(self.passes, label, mean=loss_reduction == "mean", mode=self.mode)
                 hook.of_packed = isinstance(layer, RNNLinear)
                 self.passes.hooked[hook] = layer
-                if type(layer) in self.GRAD_SAMPLERS:  # others may look at the flags of their parameters
-                    handles.append(layer.register_forward_pre_hook(WithoutParameters(self.passes, hook)))
+                if hook.factored(layer):
+                    handles.append(layer.register_forward_pre_hook(WithoutWeight(self.passes, hook)))
                 handles.append(layer.register_forward_hook(hook, with_kwargs=True, prepend=True, always_call=True))
         if self.passes.views > 1:
             for layer in self._module.modules():
@@ -556,8 +556,8 @@ class LayerHook(_RestsInCopies):
         self._label = label
         self._mean = mean
         self._mode = mode
-        self.left_out: list[nn.Parameter] = []
-        """Those that the call under way has out of the graph."""
+        self.left_out = False
+        """Whether the call under way has the weight out of the graph."""
         self.of_packed = False
         """Whether later calls may have fewer rows, those of longer sequences."""
         self._calls: weakref.WeakSet[_Recorded] = weakref.WeakSet()
@@ -574,26 +574,26 @@ class LayerHook(_RestsInCopies):
 
     def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """Note the call, and hook its outputs; of several, one may be made of another, and each gets a view of its own."""
-        left_out, self.left_out = self.left_out, []
+        left_out, self.left_out = self.left_out, False
         self._passes.put_back()
         params = self._passes.of_hooks(trained(layer)) if self._passes.recording else []
         if output is None or not params:
             return None
         if not self._passes.under_way and torch._C._current_graph_task_id() == -1:
             self._passes.say_unseen(f"in a call of {self._label} past the module that make_private returned")
-        inside = [p for p in params if not any(p is one for one in left_out)]
+        inside = [p for p in params if not (left_out and p is layer._parameters["weight"])]
         if self._passes.watch is None:
             self._passes.within.update(map(id, inside))
-        if torch.compiler.is_compiling() or torch._C._is_tracing():
-            raise ValueError(_STANDARD.format(layer=self._label))
         if left_out and not inside:
             output = _watched(output, self._passes.reached)  # no other gradient of this layer would arrive
+        if torch.compiler.is_compiling() or torch._C._is_tracing():
+            raise ValueError(_STANDARD.format(layer=self._label))
         leaves, spec = tree.tree_flatten(output)
         outputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         hooked = [(place, i) for place, i in enumerate(outputs) if leaves[i].requires_grad]
         if not hooked:
             return None
-        call = _Recorded(call_of(layer, args, kwargs, leaves[hooked[0][1]]), self._passes.number, bool(left_out))
+        call = _Recorded(call_of(layer, args, kwargs, leaves[hooked[0][1]]), self._passes.number, left_out)
         self._calls.add(call)
         if self._passes.watch is not None:
             self._passes.watch.rows.setdefault(self, []).append(call.call.rows)
@@ -701,10 +701,10 @@ class ForEachExample(_RestsInCopies):
         return tree.tree_unflatten(parts, spec)
 
 
-class WithoutParameters(_RestsInCopies):
-    """A forward pre-hook: takes parameters out of the graph where nothing looks at their gradients, which cost as much as the forward.
+class WithoutWeight(_RestsInCopies):
+    """A forward pre-hook: takes the weight out of the graph where nothing looks at its gradient, which costs as much as the forward.
 
-    What still arrives at one came past its layer, and shows. The layer's own hook puts them back.
+    The layer's own hook puts it back.
     """
 
     def __init__(self, passes: Passes, hook: LayerHook) -> None:
@@ -712,15 +712,15 @@ class WithoutParameters(_RestsInCopies):
         self._hook = hook
 
     def __call__(self, layer: nn.Module, _: object) -> None:
-        passes, self._hook.left_out = self._passes, []
-        if not passes.recording or passes.watch is not None:
-            return  # gradients must be there
-        if torch._C._functorch.maybe_current_level() is not None:
-            return  # within torch.func no flag may change
-        for p in held_by(layer):
-            if not (passes.looked_at(p) or id(p) in passes.alone):
-                passes.take_out(p)
-                self._hook.left_out.append(p)
+        weight = layer._parameters["weight"]
+        self._hook.left_out = False
+        if weight is None or not (weight.requires_grad and self._passes.recording) or self._passes.looked_at(weight):
+            return
+        if id(weight) in self._passes.alone or self._passes.watch is not None:
+            return  # whose gradient must be there
+        if torch._C._functorch.maybe_current_level() is None:  # within torch.func no flag may change
+            self._passes.take_out(weight)
+            self._hook.left_out = True
 
 
 class ForwardPass(_RestsInCopies):
@@ -741,7 +741,7 @@ class _Recorded:
         self.call = call
         self.number = number
         self.left_out = left_out
-        """Some parameter of its layer is not in the graph."""
+        """The weight is not in the graph."""
         self._writes = [writes(one) for one in call.tensors]
 
     def check_unwritten(self, label: str) -> None:

@@ -285,12 +285,12 @@ def size_of(rows: Representation, divisor: float) -> float:
     return float(rows.square_norms().sqrt().sum()) / divisor
 
 
-def off_the_sum(rows: Representation, gradient: torch.Tensor, divisor: float) -> tuple[float, bool]:
+def off_the_sum(rows: Representation, gradient: torch.Tensor, divisor: float) -> tuple[torch.Tensor, bool]:
     """How far the rows are from adding up to a gradient, and whether the one or the other was worked out in half precision."""
     total = rows.weighted_sum(torch.ones(len(rows), device=gradient.device)) / divisor
     # autocast has rows in half precision, weights not
     half = min(torch.finfo(rows.computed_in).bits, torch.finfo(gradient.dtype).bits) < 32
-    return float((total - gradient).norm()), half
+    return (total - gradient).norm(), half
 
 
 def of_examples(few: Outcome, more: Outcome, *, views: int = 1) -> bool:

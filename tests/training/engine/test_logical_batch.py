@@ -557,8 +557,10 @@ def test_a_penalty_in_the_loss_is_refused() -> None:
         optimizer.step()
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["0.weight", "0.bias", "1.weight", "1.bias"])
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("0.weight", "factors"), *((name, mode) for name in ("0.bias", "1.weight", "1.bias") for mode in MODES)],
+)
 def test_a_penalty_that_begins_later_is_refused(name: str, mode: str) -> None:
     """It would be private, and left out without a word."""
     private, optimizer = attached_sum(nn.Sequential(nn.Linear(5, 3), nn.LayerNorm(3)), mode)
