@@ -105,8 +105,9 @@ def show_claim(
         with user_errors():
             open_page(claim)
         return
-    with user_errors():  # its page may be missing
-        show_claim_on(console_for_output(), claim, latex or not _shows_formulas())
+    with user_errors():  # where its page is missing, before anything is shown
+        _ = claim.statement
+    show_claim_on(console_for_output(), claim, latex or not _shows_formulas())
 
 
 def _shows_formulas() -> bool:

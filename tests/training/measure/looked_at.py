@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from dptheory.training.measure._measurements import View
+from dptheory.training.mechanisms import DpSgd
 from dptheory.training.runs import Run, one_step, prepare
 from tests.training.tiny import made_up_data, tiny_config
 
@@ -31,7 +32,7 @@ def invented(gradients: torch.Tensor, *, clip: float, sigma: float = 1.0, batch:
     run: Any = SimpleNamespace(
         config=config,
         model=SimpleNamespace(parameters=lambda: iter([place])),
-        optimizer=SimpleNamespace(noise_multiplier=sigma, mechanism=None),
+        optimizer=SimpleNamespace(noise_multiplier=sigma, mechanism=DpSgd()),
     )
     view = View(run, len(gradients), torch.Generator().manual_seed(1))
     vars(view)["gradients"] = gradients
