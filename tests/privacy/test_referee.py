@@ -36,6 +36,8 @@ def test_known_faults_are_found_again() -> None:
     tools = ["dptheory", "dp-accounting PLD 1e-4", "Opacus RDP", "Opacus GDP"]
     found = referee.compare(**dataclasses.asdict(setting), tools=tools, limit=120.0)
     assert found.certified and found.lower == pytest.approx(TINY_EPSILON, abs=1e-6)
+    fewer = privacy.epsilon_bounds(**dataclasses.asdict(TINY) | {"steps": 4827}, certified=True)
+    assert fewer.lower <= 1.7605297702 <= fewer.upper + 1e-9
     ours, below, renyi, central = found.answers
     assert (ours.finding, renyi.finding) == (Finding.VALID, Finding.VALID)
     assert ours.off is not None and renyi.off is not None and 0 <= ours.off < 1e-9 < renyi.off

@@ -981,9 +981,10 @@ def test_rare_steps_need_no_line_that_takes_seconds(monkeypatch: pytest.MonkeyPa
 def test_where_rare_steps_have_no_lattice_lines_are_asked() -> None:
     """No double holds the probability of an output of so large a loss."""
     parts = one(2.4681450894936874, 9.778750270880004e-8, 2368)
-    assert not RareSteps().epsilon(parts, "remove", 1.5245485167673874e-30).settled
+    rare = RareSteps().epsilon(parts, "remove", 1.5245485167673874e-30)
     found = methods.epsilon_in(parts, "remove", 1.5245485167673874e-30)
     assert 0.0 < found.upper - found.lower <= 1e-9 * found.upper
+    assert rare.lower == 0.0 and found.upper <= rare.upper and not rare.settled
 
 
 @pytest.mark.parametrize(

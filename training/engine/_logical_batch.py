@@ -337,7 +337,7 @@ class GradientSums:
     def _add_up(
         self, found: Sequence[tuple[Any, Representation]], samples: PerExampleGradients
     ) -> dict[Any, bool | None]:
-        """Whether the rows add up to the gradient; None where it cannot be said, or there is no gradient."""
+        """Whether the rows add up to the gradient, where there is one; None, or nothing, where it cannot be said."""
         if not found:
             return {}
         off = [off_the_sum(rows, p.grad, self._divisor(rows)) for p, rows in found]
@@ -349,9 +349,11 @@ class GradientSums:
         largest = cache(lambda: max(self._size(rows) for rows in samples.parts) / 3)
         fits: dict[Any, bool | None] = {}
         for (p, rows), (difference, norm), (_, half) in zip(found, known, off, strict=True):
+            if norm == 0.0 or not math.isfinite(difference):
+                continue
             for size in (float, partial(self._size, rows), nearby, largest):
                 allowed = _OF_GRADIENT * norm + (OF_HALF_ROWS if half else _OF_ROWS) * size()
-                fits[p] = difference <= allowed if norm != 0.0 and math.isfinite(difference + allowed) else None
+                fits[p] = difference <= allowed if math.isfinite(allowed) else None
                 if fits[p]:
                     break
         return fits
