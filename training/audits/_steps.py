@@ -233,18 +233,17 @@ def _counted_scores(batch: torch.Tensor, canary: torch.Tensor) -> Callable[[int,
     (first, votes_with), (second, votes_without) = totals
 
     def scores(samples: torch.Tensor, trials: int, noise: Noise) -> Array:
-        found = np.empty(trials)
+        mechanism = _adaptive()
+        mechanism.begin_step([torch.zeros(_DIM)])
+        start, total = mechanism.state_dict(), mechanism.contribute([samples], CLIP).total
+        sums, counts = np.empty((trials, _DIM)), np.empty(trials)
         for i in range(trials):
-            mechanism = _adaptive()
-            mechanism.begin_step([torch.zeros(_DIM)])
-            total = mechanism.contribute([samples], CLIP).total
+            mechanism.load_state_dict(start)
             (released,) = mechanism.release(total, noise_multiplier=SIGMA, clip_norm=CLIP, noise=noise)
             mechanism.end_step([released], SIGMA * CLIP)
-            count = -5.0 * math.log(mechanism.clip_of(CLIP) / CLIP)
-            squares = (count - votes_without) ** 2 - (count - votes_with) ** 2
-            found[i] = log_ratio(released.double().numpy(), first, second, stds.gradient_multiplier)
-            found[i] += squares / (2 * stds.count_std**2)
-        return found
+            sums[i], counts[i] = released.numpy(), -5.0 * math.log(mechanism.clip_of(CLIP) / CLIP)
+        squares = (counts - votes_without) ** 2 - (counts - votes_with) ** 2
+        return log_ratio(sums, first, second, stds.gradient_multiplier) + squares / (2 * stds.count_std**2)
 
     return both_worlds(batch, canary, scores)
 
