@@ -1,6 +1,5 @@
 """Gradients of a layer's parameters for each example: Opacus's formulas where they are right, otherwise the layer's own forward."""
 
-import copy
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -39,7 +38,8 @@ def called_with(
     return functional_call(module, taken, args, dict(kwargs), tie_weights=False)
 
 
-_CONTAINERS = (list, set, deque, dict, OrderedDict, defaultdict)  # kinds of others' making may refuse to be written to
+_HOLDING = {list, set, deque, dict, OrderedDict, defaultdict, tuple}
+"""Kinds of others' making may refuse to be written to."""
 
 
 def attributes_of(module: nn.Module) -> Callable[[], None]:
@@ -64,8 +64,8 @@ def attributes_of(module: nn.Module) -> Callable[[], None]:
 def _copy_containers(value: Any, held: dict[int, tuple[Any, Any]]) -> None:
     """Copies of the containers in a table or the like, and of those in these."""
     for one in value.values() if isinstance(value, dict) else value:
-        if type(one) in (*_CONTAINERS, tuple) and id(one) not in held:
-            held[id(one)] = one, copy.copy(one)
+        if type(one) in _HOLDING and id(one) not in held:
+            held[id(one)] = one, one if isinstance(one, tuple) else one.copy()
             _copy_containers(one, held)
 
 

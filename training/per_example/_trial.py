@@ -12,6 +12,7 @@ leaves gradients in their rows and in no other, or the rows are not theirs; no g
 import itertools
 import math
 import random
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ OF_HALF_ROWS, _OF_ROWS = 3e-2, 3e-3
 """Largest difference between a gradient and its rows' sum, as a share of the rows' norms: in half precision, and in any other
 (models compute in float32 in places)."""
 _GOLDEN = (5**0.5 - 1) / 2
+_PLAIN, _TABLES = {bool, int, float, str, set, type(None)}, {dict, OrderedDict}
+"""Kinds of attributes in which a tree has no tensor, and those in which it has none where they are empty."""
 _NUMBERS = itertools.count(-1, -1)
 """Of passes of trials, which none of the loop has."""
 
@@ -205,7 +208,8 @@ def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
 
 def _attributes(model: nn.Module) -> list[torch.Tensor]:
     """What the layers keep of a pass."""
-    held = (one for layer in model.modules() for value in vars(layer).values() for one in tree.tree_leaves(value))
+    values = (value for layer in model.modules() for value in vars(layer).values() if type(value) not in _PLAIN)
+    held = (one for value in values if type(value) not in _TABLES or value for one in tree.tree_leaves(value))
     return [one for one in held if isinstance(one, torch.Tensor) and one.grad_fn is not None]
 
 
