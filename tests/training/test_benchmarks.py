@@ -89,12 +89,16 @@ def test_calculators_are_held_against_a_goal(tmp_path: Path, monkeypatch: pytest
     assert [one["times"]["work"]["rounds"] for one in found.values()] == [2, 3, 3]
 
 
+LARGE = (_calculators.kappa, _calculators.best_rate, _calculators.epsilon_after_every_epoch)
+
+
 @pytest.mark.parametrize(
     "build",
     [
         partial(_calculators.kappa, dim=30),
         partial(_calculators.best_rate, dim=15),
-        *(one for one, _, _ in _calculators.CASES.values() if one not in (_calculators.kappa, _calculators.best_rate)),
+        partial(_calculators.epsilon_after_every_epoch, epochs=3),
+        *(one for one, _, _ in _calculators.CASES.values() if one not in LARGE),
     ],
 )
 def test_calculators_can_be_timed(build: Callable[[], Callable[[], object]]) -> None:

@@ -53,14 +53,14 @@ def epsilon() -> Work:
     return lambda: privacy.epsilon_bounds(noise_multiplier=1.0, sampling_rate=0.02, steps=next(steps), delta=1e-5)
 
 
-def epsilon_after_every_epoch() -> Work:
-    """60 questions on a run whose noise falls by 2 % an epoch, where one on all of it takes a tenth."""
+def epsilon_after_every_epoch(epochs: int = 60) -> Work:
+    """As many questions on a run whose noise falls by 2 % an epoch, where one on all of it takes a tenth."""
     rate = itertools.count(1000)
 
     def work() -> None:
         each = next(rate) / 10**5
-        steps = tuple(privacy.Step(noise_multiplier=2 * 0.98**k, sampling_rate=each, count=100) for k in range(60))
-        for k in range(60):
+        steps = tuple(privacy.Step(noise_multiplier=2 * 0.98**k, sampling_rate=each, count=100) for k in range(epochs))
+        for k in range(epochs):
             privacy.Composition(steps[: k + 1]).epsilon(1e-5)
 
     return work
