@@ -15,8 +15,8 @@ _KEPT = {"drop_rate"}
 """Not rounded to single precision: it has to keep a whole number of entries."""
 
 
-def _refuse(*_: Any) -> Any:
-    raise AssertionError("calculated with a number as it was given, unchecked")
+def _refuse(number: Any, *_: Any) -> Any:
+    raise AssertionError(f"calculated with {number!r} as it was given, unchecked")
 
 
 class _ReadOnly:
@@ -114,9 +114,11 @@ def narrow_numbers_change_nothing(function: Callable[..., Any], one: Call) -> No
 
 
 def nothing_is_calculated_with_as_given(function: Callable[..., Any], one: Call) -> None:
-    """Each number is checked, and what comes of the check is used."""
-    for argument, value in _numbers(one).items():
-        if math.isfinite(value):
-            given = (_ReadOnlyInteger if isinstance(value, int) else _ReadOnly)(value)
-            found = outcome(function, one.made() | {argument: given}, one.use)
-            assert found.error is None, f"{argument}: {found.error!r}"
+    """All numbers are checked, and what comes of the checks is used."""
+    given = {
+        argument: (_ReadOnlyInteger if isinstance(value, int) else _ReadOnly)(value)
+        for argument, value in _numbers(one).items()
+        if math.isfinite(value)
+    }
+    found = outcome(function, one.made() | given, one.use)
+    assert found.error is None, f"{given}: {found.error!r}"
