@@ -12,6 +12,7 @@ from tests.calls import Calls, call, dear, slow, used
 
 _SETTING = papers.PaperSetting(name="one step", epsilon=3.0, delta=1e-5, batch_size=60_000, train_size=60_000, epochs=1)
 _SCORES = np.random.default_rng(0).standard_normal(200)
+_FEW = _SCORES[:20]
 _COINS = np.arange(200) % 2
 _PRIVACY = "dptheory.privacy"
 _SAMPLED = {"noise_multiplier": 1.0, "sampling_rate": 0.02, "count": 100}
@@ -137,8 +138,8 @@ CALLS: Calls = {
         call(scores=1000, delta=1e-5, method="gaussian"),
     ],
     "dptheory.privacy.auditing.one_run_epsilon": [
-        call(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, confidence=0.95, guesses=40),
-        call(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, epsilon=1.0),
+        call(scores=_FEW + 2.0 * _COINS[:20], coins=_COINS[:20], delta=1e-5, confidence=0.95, guesses=4),
+        call(scores=_FEW + 2.0 * _COINS[:20], coins=_COINS[:20], delta=1e-5, epsilon=1.0),
         dear(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, composition=_RELEASE),
     ],
     "dptheory.privacy.masked_sensitivity": [
