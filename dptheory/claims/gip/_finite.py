@@ -364,13 +364,14 @@ def counted_loss(dim: int, keep: int, weight: Fraction, pairs: int) -> Loss:
 
 def together(laws: Iterable[Loss]) -> Loss:
     """The loss of independent releases."""
-    total = {0: Fraction(1)}
+    total, whole = {0: 1}, 1
     for law in laws:
-        step: Loss = {}
-        for (s, p), (j, r) in itertools.product(total.items(), law.items()):
-            step[s + j] = step.get(s + j, Fraction(0)) + p * r
-        total = step
-    return total
+        share, step = math.lcm(*(r.denominator for r in law.values())), dict[int, int]()
+        parts = {j: int(r * share) for j, r in law.items()}
+        for (s, p), (j, r) in itertools.product(total.items(), parts.items()):
+            step[s + j] = step.get(s + j, 0) + p * r
+        total, whole = step, whole * share
+    return {s: Fraction(p, whole) for s, p in total.items()}
 
 
 def counted_delta(dim: int, keep: int, theta: float, releases: int, epsilon: float) -> float:

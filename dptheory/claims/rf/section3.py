@@ -44,15 +44,15 @@ def _(held: bool, x: Fraction, start: int) -> Sides:
 def _enumerated(held: bool, keep: int, start: int) -> Fraction:
     """E w_1^2 after 2 epochs of 2 steps, over all masks that keep ``keep`` of 3 entries; rate 1/2, noise +-1 or 0."""
     drawn = itertools.product(all_masks(3, keep), repeat=2 if held else 4)
-    total, count = Fraction(0), 0
+    total, count, unit = 0, 0, 2**4  # in units of 1/16 all four steps are whole
     for sequence in drawn:
         kept = [sequence[step // 2 if held else step][0] for step in range(4)]
-        for noise in itertools.product((-1, 0, 0, 1), repeat=4):
-            w = Fraction(start)
+        for noise in itertools.product((-unit, 0, 0, unit), repeat=4):
+            w = unit * start
             for m, z in zip(kept, noise, strict=True):
-                w -= Fraction(m, 2) * (w + z)
+                w -= m * (w + z) // 2
             total, count = total + w**2, count + 1
-    return total / count
+    return Fraction(total, count * unit**2)
 
 
 @averaged_out.equal(lambda: itertools.product((True, False), (1, 2), (0, 1, 3)))

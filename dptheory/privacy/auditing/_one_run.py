@@ -199,8 +199,10 @@ def _chance(hits: int, guesses: int, canaries: int, epsilon: float, delta: float
 
 def _mean_mass(guesses: int, p: float) -> float:
     """Mean over n < guesses of the largest mass of Bin(n, p); where they are many, a bound of it, as these masses fall with n."""
-    starts = np.unique(np.concatenate([[0], np.geomspace(1, guesses, _CELLS).astype(int)]))
-    starts = np.arange(guesses) if guesses <= _CELLS else starts[starts < guesses]
+    starts = np.arange(guesses)
+    if guesses > _CELLS:
+        starts = np.unique(np.geomspace(1, guesses, _CELLS).astype(int))
+        starts = np.append(0, starts[starts < guesses])
     lengths = np.diff(np.append(starts, guesses))
     n = starts.astype(np.float64)
     k = np.minimum(np.floor((n + 1.0) * p), n)  # the mode
