@@ -39,14 +39,14 @@ class LatticeMasses:
         return np.asarray(self.spacing * (self.low + np.arange(self.masses.size, dtype=np.float64)))
 
     @functools.cached_property
-    def _taken(self) -> tuple[Array, Array]:
-        """The losses that occur, and the logarithms of their masses."""
-        taken = self.masses > 0.0
-        return self.losses[taken], np.log(self.masses[taken])
+    def taken(self) -> tuple[NDArray[np.intp], Array, Array]:
+        """The losses that occur: k, the loss, and the logarithm of its mass."""
+        places = np.flatnonzero(self.masses > 0.0)
+        return places, self.losses[places], np.log(self.masses[places])
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """log M, and mean and variance of the tilted law."""
-        losses, log_masses = self._taken
+        _, losses, log_masses = self.taken
         logs = log_masses + tilt * losses
         top = float(logs.max())
         weights = np.exp(logs - top)
@@ -158,15 +158,15 @@ def radius(law: Cumulants, count: int, tilt: float, rough: Cumulants | None = No
     ``rough``: about the same law, cheap to ask; it chooses where Chernoff's bound is taken, at any place of which it holds.
     """
 
-    def bound(law: Cumulants, shift: float) -> float:
-        log_moment, mean, _ = law.cumulants(tilt)
-        gain = count * (law.cumulants(tilt + shift)[0] - log_moment - shift * mean)
+    def bound(law: Cumulants, at: tuple[float, float, float], shift: float) -> float:
+        gain = count * (law.cumulants(tilt + shift)[0] - at[0] - shift * at[1])
         return (gain - _LOG_WRAPPED + math.log(2)) / abs(shift)
 
     guide = law if rough is None else rough
-    unit = 1 / math.sqrt(count * max(guide.cumulants(tilt)[2], guide.spacing**2))
-    best = [min((sign * unit * _SHIFTS).tolist(), key=functools.partial(bound, guide)) for sign in (1.0, -1.0)]
-    return max(bound(law, shift) for shift in best)
+    at = guide.cumulants(tilt)
+    unit = 1 / math.sqrt(count * max(at[2], guide.spacing**2))
+    best = [min((sign * unit * _SHIFTS).tolist(), key=functools.partial(bound, guide, at)) for sign in (1.0, -1.0)]
+    return max(bound(law, law.cumulants(tilt), shift) for shift in best)
 
 
 def tilted_sum(law: LatticeMasses, count: int, tilt: float) -> TiltedSum:
@@ -181,10 +181,10 @@ def tilted_sum_of(total: LatticeSum, tilt: float, rough: LatticeSum | None = Non
     transform, start, rest = np.ones(length // 2 + 1, dtype=np.complex128), 0, 0.0
     for law, count in total.pieces:
         log_moment, mean, _ = law.cumulants(tilt)
-        with np.errstate(divide="ignore"):
-            tilted = np.exp(np.log(law.masses) + tilt * law.losses - log_moment)
+        places, losses, log_masses = law.taken
         whole = round(mean / h)  # counted from the mean, so that phases stay small
-        folded = np.bincount((law.low + np.arange(tilted.size) - whole) % length, weights=tilted, minlength=length)
+        tilted = np.exp(log_masses + tilt * losses - log_moment)
+        folded = np.bincount((law.low + places - whole) % length, weights=tilted, minlength=length)
         transform *= scipy.fft.rfft(folded) ** count
         start, rest = start + count * whole, rest + count * (mean / h - whole)
     low = round(rest) - length // 2

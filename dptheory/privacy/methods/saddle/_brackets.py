@@ -681,23 +681,23 @@ def bins(steps: Steps, *, upper: bool | None, most: int = MOST_KINDS) -> Steps:
 
     ``upper``: which of both; None for kinds of about the same law, for what is no bound.
     """
-    found, width = steps, 1e-4
-    while len(found) > most:
-        groups: dict[tuple[int, int], list[Step]] = {}
-        for step in steps:
-            key = math.floor(math.log(step.noise_multiplier) / width), math.floor(math.log(step.sampling_rate) / width)
-            groups.setdefault(key, []).append(step)
-        one, other = (_middle, _middle) if upper is None else (min, max) if upper else (max, min)
-        found = tuple(
-            Step(
-                noise_multiplier=one([step.noise_multiplier for step in group]),
-                sampling_rate=other([step.sampling_rate for step in group]),
-                count=sum(step.count for step in group),
-            )
-            for group in groups.values()
-        )
+    if len(steps) <= most:
+        return steps
+    logs, width = [(math.log(step.noise_multiplier), math.log(step.sampling_rate)) for step in steps], 1e-4
+    while len(set(keys := [(math.floor(noise / width), math.floor(rate / width)) for noise, rate in logs])) > most:
         width *= 2
-    return found
+    groups: dict[tuple[int, int], list[Step]] = {}
+    for key, step in zip(keys, steps, strict=True):
+        groups.setdefault(key, []).append(step)
+    one, other = (_middle, _middle) if upper is None else (min, max) if upper else (max, min)
+    return tuple(
+        Step(
+            noise_multiplier=one([step.noise_multiplier for step in group]),
+            sampling_rate=other([step.sampling_rate for step in group]),
+            count=sum(step.count for step in group),
+        )
+        for group in groups.values()
+    )
 
 
 def _middle(values: list[float]) -> float:
