@@ -133,30 +133,31 @@ def test_a_rule_whose_error_is_no_small_share_is_refused(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("low", "high", "noises"), [(1e-4, 2e-4, 1), (0.02, 0.05, 3), (0.5, 0.9, 1), (0.01, 0.011, 900)]
 )
-@pytest.mark.parametrize("points", [4, 16])
 def test_interpolated_kinds_against_each_kind_by_its_own_rule(
-    points: int, low: float, high: float, noises: int, c: float, direction: Direction, monkeypatch: pytest.MonkeyPatch
+    low: float, high: float, noises: int, c: float, direction: Direction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is said of the remainder holds, at so few points that it is seen, too."""
-    monkeypatch.setattr(_schedule, "_POINTS", points)
     k = np.arange(900)
     noise, rates = 1.1 + (k * 7 % noises) / noises / 100, low * (high / low) ** (k / 899)
     kinds = tuple(zip(rates.tolist(), (noise**-2.0).tolist(), (1.0 + k % 3).tolist(), strict=True))
     law = Schedule((kinds,), (group_of(kinds, direction),), direction)
     reach, count = 5 / math.sqrt(law.total(c).curvature), 20
-    h, at = reach / count, law.at(c)
-    assert any(isinstance(rule, _CellsAt) for rule in _rules(law, c, reach).rules)
+    h = reach / count
     with monkeypatch.context() as patched:
         patched.setattr(_Cell, "pays", False)
         exact = _rules.__wrapped__(law, c, reach)
-    (logs, errors), (own, own_errors) = at.terms(h, count), exact.terms(h, count)
-    assert (np.abs(np.expm1(logs - own)) <= np.expm1(errors + own_errors)).all()
-    assert at.log_moment >= own[0].real - own_errors[0]
-    for place in (2, 9, count):
-        assert at.log_decay(place * h) + at.log_moment >= (own.real - own_errors)[place:].max()
-    if points == 16:
-        assert errors.max() <= 1e-7 and at.log_moment <= exact.log_moment + 1e-7
-        assert at.log_decay(reach) <= 0.5 * exact.log_decay(reach)
+    own, own_errors = exact.terms(h, count)
+    for points in (4, 16):
+        monkeypatch.setattr(_schedule, "_POINTS", points)
+        at = Schedule(law.octaves, law.guide, direction).at(c)
+        assert any(isinstance(rule, _CellsAt) for rule in _rules(at.schedule, c, reach).rules)
+        logs, errors = at.terms(h, count)
+        assert (np.abs(np.expm1(logs - own)) <= np.expm1(errors + own_errors)).all()
+        assert at.log_moment >= own[0].real - own_errors[0]
+        for place in (2, 9, count):
+            assert at.log_decay(place * h) + at.log_moment >= (own.real - own_errors)[place:].max()
+    assert errors.max() <= 1e-7 and at.log_moment <= exact.log_moment + 1e-7
+    assert at.log_decay(reach) <= 0.5 * exact.log_decay(reach)
 
 
 @pytest.mark.parametrize(("low", "high", "most"), [(1e-6, 0.1, 1.0), (0.005, 0.006, 1.1), (0.01, 0.9, 1.0)])
