@@ -168,11 +168,10 @@ def test_at_the_ends_of_the_ranges_bounds_hold(part, least: float, most: float) 
 
 def test_budgets_leave_them_as_they_are() -> None:
     count = LaplaceRelease(noise_multiplier=2.0, count=1)
-    step = Step(noise_multiplier=1.0, sampling_rate=0.01, count=1000)
-    run = Composition([step, count])
+    run = Composition([Step(noise_multiplier=1.0, sampling_rate=0.01, count=100), count])
     noise = run.noise_scale(epsilon=3.0, delta=DELTA)
     assert run.scaled(noise).parts[1] == count and 2.99 < run.scaled(noise).epsilon(DELTA).upper <= 3.0
-    beside = least_noise_beside(spent=Composition([count]), epsilon=3.0, delta=DELTA, sampling_rate=0.01, steps=1000)
+    beside = least_noise_beside(spent=Composition([count]), epsilon=3.0, delta=DELTA, sampling_rate=0.01, steps=100)
     assert beside == pytest.approx(noise, rel=2e-3)  # what either search is precise to
     with refused("parts"):
         Composition([count]).noise_scale(epsilon=1.0, delta=DELTA)
