@@ -11,6 +11,7 @@ from torch import nn
 from dptheory import training
 from dptheory.training.data import Images
 from dptheory.training.runs import RunConfig, _prepare, from_dict
+from tests.training.looks import look_once
 
 SHAPES = {"excerpt": (1, 28, 28), "fashion-mnist": (1, 28, 28), "mnist": (1, 28, 28), "cifar-10": (3, 32, 32)}
 TRAIN, TEST = 120, 60
@@ -43,6 +44,7 @@ def made_up_data(patch: pytest.MonkeyPatch) -> None:
     """Runs read small made-up images."""
     patch.setattr(_prepare, "load", tiny_load)
     patch.setattr(_prepare, "_compared", _compared_once)
+    look_once(patch)
 
 
 def small_images(patch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from dptheory.training._streams import digest
-from dptheory.training.planning import Choice, Effort, _plan, plan
+from dptheory.training.planning import Choice, Effort, _plan, _simulated, plan
 from dptheory.training.planning._pilot import Problem
 from dptheory.training.planning._point import Point, Schedule
 from dptheory.training.planning._simulated import accuracy, simulated_records
+from tests.training.looks import look_once
 
 TINY = Effort(spread=1, guided=1, short=4, kept=1, middle=6, finalists=2, whole=8)
 """Some forty pilots of a few steps each."""
@@ -75,6 +76,8 @@ def planned(model: nn.Module | None = None, data: Any = None, **more: Any) -> Ch
     given |= {"executor": Here(), **more}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_plan, "simulated_records", _simulated_once)
+        patch.setattr(_simulated, "_STEPS", 60)  # what the teachers know is held in ``test_pilot``
+        look_once(patch)
         return plan(linear() if model is None else model, public() if data is None else data, **given)  # type: ignore[arg-type]
 
 

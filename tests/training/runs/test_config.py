@@ -32,6 +32,7 @@ from dptheory.training.runs import (
 )
 from dptheory.training.runs._config import shipped_runs
 from tests.refused import refused
+from tests.training.looks import look_once
 from tests.training.tiny import OF_ANY_SIZE, TRAIN, said_of, small_images, tiny_config, tiny_load
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
@@ -235,9 +236,13 @@ def test_every_algorithm_has_a_shipped_configuration() -> None:
     assert shipped == set(BUILDERS), "give each a table in training/configs/fashion_mnist.toml"
 
 
+LOOKED_AT: set[Any] = set()
+
+
 @pytest.mark.usefixtures("small_data")
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: str(p)[8:])
 def test_every_shipped_configuration_builds_and_steps(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    look_once(monkeypatch, LOOKED_AT)
     config = read_config(path)
     if config.model in OF_ANY_SIZE:
         small_images(monkeypatch)
