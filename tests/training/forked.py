@@ -37,7 +37,7 @@ def in_a_fork(work: Callable[[], Any]) -> Any:
 
 ROOT = Path(__file__).parents[2]
 FORKSERVER = multiprocessing.get_context("forkserver")
-FORKSERVER.set_forkserver_preload(["dptheory.cli", "dptheory.training.runs", "torch.distributed"])
+FORKSERVER.set_forkserver_preload(["dptheory.cli", "dptheory.training.runs", "torch.distributed", "torch._dynamo"])
 
 
 class Forked:

@@ -6,6 +6,7 @@ Usage: python -m tests.training.processes FOLDER DEVICE
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from opacus.distributed import DifferentiallyPrivateDistributedDataParallel
 from torch import nn
@@ -14,7 +15,7 @@ from dptheory.training import engine, runs
 from dptheory.training.data import Images
 from dptheory.training.mechanisms import DpSgd
 from dptheory.training.runs import _prepare, _train
-from tests.training.tiny import tiny_config, tiny_load
+from tests.training.tiny import made_up_data, tiny_config, tiny_load
 
 CLIP, SIGMA, VIEWS = 1.0, 2.0, 3
 MECHANISMS = {
@@ -34,12 +35,15 @@ def few_steps(mechanism: dict, device: torch.device, steps: int = 4, **changes) 
 
 
 def released_noise(device: torch.device) -> torch.Tensor:
-    """Many coordinates of the noise of a step without examples: their spread shows how often it was added."""
-    run = runs.prepare(tiny_config(noise_multiplier=SIGMA, max_grad_norm=CLIP, model="dp-cnn", data="cifar-10"), device)
+    """Many coordinates of the noise of steps without examples: their spread shows how often it was added."""
+    run = runs.prepare(tiny_config(noise_multiplier=SIGMA, max_grad_norm=CLIP, epochs=5), device)
     empty = torch.zeros(0, dtype=torch.long)
     type(run.batches).batch = lambda *_: empty
-    _train.one_step(run)
-    return torch.cat([r.flatten() for r in (p.grad * run.config.batch_size for p in run.optimizer.params)])
+    found = []
+    for _ in range(run.steps):
+        _train.one_step(run)
+        found += [p.grad.flatten() * run.config.batch_size for p in run.optimizer.params]
+    return torch.cat(found)
 
 
 def in_views(device: torch.device) -> list[torch.Tensor]:
@@ -71,6 +75,7 @@ def in_float64(name: str, *, train: bool) -> Images:
 
 
 def result(device: torch.device) -> dict:
+    made_up_data(pytest.MonkeyPatch())
     _prepare.load = in_float64
     found: dict = {}
     for name, mechanism in MECHANISMS.items():
