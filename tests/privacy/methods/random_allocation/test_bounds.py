@@ -354,6 +354,7 @@ def test_what_a_plain_transform_gives(noise: float, steps: int, epochs: int, dir
         (1.0, 2, 1, 1e-3),
         (2.0, 8, 40, 1e-5),
         (0.7, 3, 3, 1e-3),
+        pytest.param(0.7, 3, 3, 1e-8, marks=pytest.mark.slow),
         (5.0, 4, 100, 1e-12),
     ],
 )
