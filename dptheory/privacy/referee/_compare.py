@@ -85,7 +85,7 @@ def compare(
     tools: Sequence[str] | None = None,
     limit: float = 60.0,
 ) -> Comparison:
-    """Ask the accountants that are installed for epsilon of one run, each library in a process of its own.
+    """Ask the accountants that are installed for epsilon of one run, each in a process of its own.
 
     An upper bound below our lower bound is too small. Our bounds are of ball arithmetic where that serves
     (:func:`dptheory.privacy.epsilon_bounds`), else of doubles.
@@ -149,9 +149,9 @@ def search(
 
     Source: GIP, Lemma 1 and Theorem 2 (gip.thm2).
 
-    Example: two settings, and our own Renyi accountant.
+    Example: two settings, and Opacus's Renyi accountant.
         >>> from dptheory.privacy import referee
-        >>> found = list(referee.search(count=2, seed=1, tools=["dptheory RDP"], law="core"))
+        >>> found = list(referee.search(count=2, seed=1, tools=["Opacus RDP"], law="core"))
         >>> [one.finding.value for comparison in found for one in comparison.answers]
         ['valid', 'valid']
     """
@@ -252,11 +252,10 @@ class _Referee:
         return found
 
     def _ask(self, name: str, setting: Setting) -> Outcome:
-        tool = installed()[name]
-        return self.workers[tool.module].call(tool.epsilon, {"setting": setting}, self.limit)
+        return self.workers[name].call(installed()[name].epsilon, {"setting": setting}, self.limit)
 
     def _certified(self, setting: Setting) -> tuple[float, float] | None:
-        found = self.workers[installed()[_OURS].module].call(_enclosure, {"setting": setting}, self.limit)
+        found = self.workers[_OURS].call(_enclosure, {"setting": setting}, self.limit)
         return None if found.refused else found.value
 
 
@@ -275,13 +274,10 @@ def _valid_limit(limit: float) -> float:
 
 @contextlib.contextmanager
 def _asking(asked: tuple[str, ...], limit: float) -> Iterator[_Referee]:
-    tools = {name: tool for name, tool in installed().items() if name in (_OURS, *asked)}
     with contextlib.ExitStack() as stack:
         workers = {
-            module: stack.enter_context(
-                Worker(functools.partial(warm_up, [name for name, tool in tools.items() if tool.module == module]))
-            )
-            for module in {tool.module for tool in tools.values()}
+            name: stack.enter_context(Worker(functools.partial(warm_up, name)))
+            for name in dict.fromkeys((_OURS, *asked))
         }
         yield _Referee(workers, asked, limit)
 

@@ -3,7 +3,7 @@
 import functools
 import importlib.util
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -46,11 +46,10 @@ def installed() -> dict[str, Tool]:
     return {name: tool for name, tool in TOOLS.items() if importlib.util.find_spec(tool.module) is not None}
 
 
-def warm_up(names: Iterable[str]) -> None:
-    """What first calls do once: imports above all."""
+def warm_up(name: str) -> None:
+    """What a first call does once: imports above all."""
     logging.disable(logging.ERROR)
-    for name in names:
-        TOOLS[name].epsilon(Setting(noise_multiplier=2.0, sampling_rate=0.01, steps=100, delta=1e-5))
+    TOOLS[name].epsilon(Setting(noise_multiplier=2.0, sampling_rate=0.01, steps=100, delta=1e-5))
 
 
 def _ours(setting: Setting) -> Bracket:
