@@ -63,6 +63,7 @@ def unicode_text(markdown: str) -> str:
     return _MATH.sub(lambda found: f"\n\n    {formula(found[1])}\n\n" if found[1] else formula(found[2]), markdown)
 
 
+@functools.cache
 def formula(latex: str) -> str:
     """One formula, without its dollar signs, on one line; the source where it is no LaTeX."""
     try:
