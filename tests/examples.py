@@ -40,10 +40,11 @@ def sources_with_examples(package: Path) -> Iterator[tuple[str, str, str]]:
     """Module, name (of the module itself "") and docstring of all that shows an example."""
     for path in sorted(package.rglob("*.py")):
         module = ".".join((package.name, *path.relative_to(package).with_suffix("").parts))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if ">>>" in source else ():
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
-                if _PARSER.get_examples(text):
+                if ">>>" in text and _PARSER.get_examples(text):
                     yield module, getattr(node, "name", ""), text
 
 
