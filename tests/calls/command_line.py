@@ -91,7 +91,7 @@ _DIFFER = {"--step": "2,1,3", "--plot": "curve.svg"}
 _FILE = {"--composition": str(_COMPOSITION)}
 _EPOCHS = {"--sampling": "random allocation", "--steps-per-epoch": "3", "--participations": "2"}
 _BATCHES = {"--batch-size": "2", "--train-size": "4"}
-_PASSES = {**_BATCHES, "--epochs": "3"}
+_PASSES = {**_BATCHES, "--epochs": "1"}
 _FALLING = {"--noise-multiplier": "2", "--last-noise-multiplier": "1", **_PASSES}
 _RUN = {"--noise-multiplier": "2", "--sampling-rate": "0.5", "--steps": "2", "--delta": "1e-5"}
 
