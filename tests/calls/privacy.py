@@ -138,7 +138,7 @@ CALLS: Calls = {
         call(scores=1000, delta=1e-5, method="gaussian"),
     ],
     "dptheory.privacy.auditing.one_run_epsilon": [
-        call(scores=_FEW + 2.0 * _COINS[:20], coins=_COINS[:20], delta=1e-5, confidence=0.95, guesses=4),
+        call(scores=_FEW + 2.0 * _COINS[:20], coins=_COINS[:20], delta=1e-5, confidence=0.95, guesses=8),
         call(scores=_FEW + 2.0 * _COINS[:20], coins=_COINS[:20], delta=1e-5, epsilon=1.0),
         dear(scores=_SCORES + 2.0 * _COINS, coins=_COINS, delta=1e-5, composition=_RELEASE),
     ],
