@@ -102,6 +102,10 @@ class _Entry:
     exact: frozenset[str]
     questions: Words
 
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(word for _, text in self.fields for word in text)
+
 
 def find(query: str, *, max_matches: int = 12) -> SearchResult:
     """Look for words in labels, titles and statements of the ledger, in functions and their arguments, and in the glossary.
@@ -133,8 +137,9 @@ def find(query: str, *, max_matches: int = 12) -> SearchResult:
     max_matches = _validate.integer("max_matches", max_matches, 1, 1000)
     units = _units(_words(query))
     telling = _telling(units)
-    possible = set[int].intersection(*(_beginning(unit[0]) for unit in telling))  # in which _fit may see them
-    entries = [_index()[place] for place in sorted(possible)]
+    # in which _fit may see them
+    possible = [{one for one in _vocabulary() if one.startswith(unit[0])} for unit in telling]
+    entries = [entry for entry in _index() if not any(entry.words.isdisjoint(words) for words in possible)]
     scored = [(_score(entry, units, telling, query.strip()), entry) for entry in entries]
     fitting = [pair for pair in scored if pair[0] > 0]
     whole = bool(fitting)
@@ -208,18 +213,8 @@ def _fit(unit: Words, text: Words) -> float:
 
 
 @functools.cache
-def _places() -> dict[str, list[int]]:
-    """Of each word, the entries that have it."""
-    found: dict[str, list[int]] = {}
-    for place, entry in enumerate(_index()):
-        for word in {word for _, text in entry.fields for word in text}:
-            found.setdefault(word, []).append(place)
-    return found
-
-
-def _beginning(start: str) -> set[int]:
-    """The entries with a word that begins so."""
-    return set().union(*(places for word, places in _places().items() if word.startswith(start)))
+def _vocabulary() -> frozenset[str]:
+    return frozenset[str]().union(*(entry.words for entry in _index()))
 
 
 def _adjacent(words: Words, text: Words) -> bool:
