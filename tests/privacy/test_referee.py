@@ -6,6 +6,7 @@ import json
 import math
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 from dptheory import privacy
 from dptheory.cli import app
 from dptheory.privacy import referee
-from dptheory.privacy.referee import Answer, Finding, Setting, _compare, draw
+from dptheory.privacy.referee import Answer, Finding, Setting, _compare, _processes, draw
 from dptheory.privacy.referee._compare import LAWS, _judged
 from dptheory.privacy.referee._processes import Outcome, Worker
 from dptheory.privacy.referee._tools import TOOLS, Tool, installed
@@ -162,6 +163,13 @@ def test_the_limit_holds_in_a_process_of_its_own() -> None:
     with Worker(int) as worker:
         outcome = worker.call(sleeping, {"setting": None}, 0.2)
     assert outcome.value is None and "no answer" in outcome.refused
+
+
+def test_a_process_that_does_not_start_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_processes, "_START", 0.0)
+    with Worker(partial(hang, 60.0)) as worker, pytest.raises(TimeoutError):
+        worker.call(double, {"number": 1.0}, 60.0)
+    assert worker._process is None
 
 
 @pytest.mark.parametrize("law", sorted(LAWS))

@@ -54,7 +54,7 @@ def epsilon() -> Work:
 
 
 def epsilon_after_every_epoch(epochs: int = 60) -> Work:
-    """As many questions on a run whose noise falls by 2 % an epoch, where one on all of it takes a tenth."""
+    """A question after each epoch of a run whose noise falls by 2 % an epoch."""
     rate = itertools.count(1000)
 
     def work() -> None:

@@ -73,7 +73,7 @@ class Worker:
         theirs.close()
         if not mine.poll(_START):
             self._stop()
-            raise TimeoutError(f"{self._warm_up.__name__} took more than {_START:g} s")
+            raise TimeoutError(f"a process took more than {_START:g} s to start: {self._warm_up}")
         mine.recv()
         self._connection = mine
         return mine

@@ -618,16 +618,16 @@ def test_every_pass_of_a_batch_is_looked_at_also_behind_a_batch_of_one(place: in
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("way", ["attribute", "list of the loop"])
+@pytest.mark.parametrize("way", ["attribute", "attribute in a table", "list of the loop"])
 def test_a_layer_that_the_loss_reads_past_the_output_has_its_own_rows_or_is_refused(way: str, turned: bool) -> None:
     """Tokens have no gradient: only the attribute itself shows its order."""
     kept: list[torch.Tensor] = []
-    kind, batch = (lambda: nn.Embedding(10, 6), t.TOKENS) if way == "attribute" else (lambda: nn.Linear(6, 6), t.FRAMES)
+    kind, batch = (lambda: nn.Linear(6, 6), t.FRAMES) if "loop" in way else (lambda: nn.Embedding(10, 6), t.TOKENS)
 
     def run(s, x: torch.Tensor) -> torch.Tensor:
         hidden = (s.a(x.flip(0)).flip(0) if turned else s.a(x)).tanh().mean(1)
         kept.append(hidden)
-        s.hidden = {"last": [hidden]} if way == "attribute" else None
+        s.hidden = {"attribute": hidden, "attribute in a table": {"last": [hidden]}}.get(way)
         return s.c(s.b(x)).mean(1)
 
     def loss(private, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

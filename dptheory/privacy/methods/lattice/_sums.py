@@ -162,11 +162,11 @@ def radius(law: Cumulants, count: int, tilt: float, rough: Cumulants | None = No
         gain = count * (law.cumulants(tilt + shift)[0] - at[0] - shift * at[1])
         return (gain - _LOG_WRAPPED + math.log(2)) / abs(shift)
 
-    guide = law if rough is None else rough
+    own, guide = law.cumulants(tilt), law if rough is None else rough
     at = guide.cumulants(tilt)
     unit = 1 / math.sqrt(count * max(at[2], guide.spacing**2))
     best = [min((sign * unit * _SHIFTS).tolist(), key=functools.partial(bound, guide, at)) for sign in (1.0, -1.0)]
-    return max(bound(law, law.cumulants(tilt), shift) for shift in best)
+    return max(bound(law, own, shift) for shift in best)
 
 
 def tilted_sum(law: LatticeMasses, count: int, tilt: float) -> TiltedSum:
