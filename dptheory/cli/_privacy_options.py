@@ -15,8 +15,8 @@ from dptheory.cli._common import numbers, user_errors
 from dptheory.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from dptheory._adjacency import Adjacency as Neighbours
     from dptheory.privacy import Composition, Step
+    from dptheory.privacy._bounds import Adjacency as Neighbours
 
 Epsilon = Annotated[float, typer.Option(help="The budget epsilon.")]
 Delta = Annotated[float, typer.Option(help="The budget delta.")]

@@ -1,6 +1,5 @@
 """Gradient embedding perturbation: noise, error, subspace, risk."""
 
-from dptheory._adjacency import Adjacency
 from dptheory.embedding._anchor import (
     HeldOutResidual,
     Projection,
@@ -60,6 +59,7 @@ from dptheory.embedding._risk import (
     noisy_descent_risk,
     worst_descent_risk,
 )
+from dptheory.privacy._bounds import Adjacency
 
 __all__ = [
     "Adjacency",

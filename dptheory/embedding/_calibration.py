@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 
 from dptheory import _validate, privacy
-from dptheory._adjacency import ADJACENCIES, Adjacency
 from dptheory.embedding._release import embedding_share
 from dptheory.errors import ArgumentError, ConditionError
+from dptheory.privacy._bounds import ADJACENCIES, Adjacency
 
 Method = Literal["exact", "renyi", "stated"]
 

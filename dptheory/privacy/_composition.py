@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory._adjacency import ADJACENCIES, Adjacency
 from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import (
+    ADJACENCIES,
     DELTA,
     DIRECTIONS,
     NOISE,
@@ -22,6 +22,7 @@ from dptheory.privacy._bounds import (
     OF_SHUFFLING,
     RTOL,
     SAMPLINGS,
+    Adjacency,
     Direction,
     EpsilonBounds,
     Found,

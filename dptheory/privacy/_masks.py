@@ -7,10 +7,10 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory._adjacency import ADJACENCIES
 from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.gradients import clip as clip_vector
+from dptheory.privacy._bounds import ADJACENCIES
 
 Array = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ import numpy as np
 import scipy
 
 from dptheory import embedding
-from dptheory._adjacency import Adjacency
 from dptheory._arrays import Array
 from dptheory.errors import ConditionError
+from dptheory.privacy._bounds import Adjacency
 
 # --- Two neighbouring runs of GEP, from the definitions: how far a record moves the sums, and how well the outputs tell
 

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 from dptheory import _validate
-from dptheory._adjacency import ADJACENCIES
 from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
+from dptheory.privacy._bounds import ADJACENCIES
 
 # --- Losses that are divided by the weights of the whole batch: how far one record then moves the clipped sum
 

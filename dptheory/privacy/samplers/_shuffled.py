@@ -8,8 +8,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory._adjacency import ADJACENCIES
-from dptheory.privacy._bounds import DELTA, NOISE
+from dptheory.privacy._bounds import ADJACENCIES, DELTA, NOISE
 from dptheory.privacy._composition import epsilon_bounds
 from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 from dptheory.privacy.methods.lattice._epsilon import attained_epsilon

@@ -14,7 +14,7 @@ from dptheory.training.planning import Choice, Effort, _plan, _simulated, plan
 from dptheory.training.planning._pilot import Problem
 from dptheory.training.planning._point import Point, Schedule
 from dptheory.training.planning._simulated import accuracy, simulated_records
-from tests.training.looks import look_once
+from tests.training.tiny import look_once
 
 TINY = Effort(spread=1, guided=1, short=4, kept=1, middle=6, finalists=2, whole=8)
 """Some forty pilots of a few steps each."""

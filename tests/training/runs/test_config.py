@@ -32,8 +32,7 @@ from dptheory.training.runs import (
 )
 from dptheory.training.runs._config import shipped_runs
 from tests.refused import refused
-from tests.training.looks import look_once
-from tests.training.tiny import OF_ANY_SIZE, TRAIN, said_of, small_images, tiny_config, tiny_load
+from tests.training.tiny import OF_ANY_SIZE, TRAIN, look_once, said_of, small_images, tiny_config, tiny_load
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook", "ignore:Secure RNG")
 

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory._adjacency import ADJACENCIES
 from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import DIRECTIONS, MAX_RELEASES, Direction
+from dptheory.privacy._bounds import ADJACENCIES, DIRECTIONS, MAX_RELEASES, Direction
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.renyi import _sampled as _sampled_renyi
 
