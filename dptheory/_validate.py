@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 from collections.abc import Iterable
-from typing import SupportsIndex, TypeVar
+from typing import Literal, SupportsIndex, TypeVar, cast, get_args
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from dptheory.errors import shown as shown
 _NUMBERS = "iuf"  # NumPy's kinds of real numbers: no booleans, strings, dates, complex or Python objects
 SMALLEST, LARGEST = 1e-70, 1e70
 """Sizes in this range can be squared, multiplied and added up 1e9 times without over- or underflow."""
+
+Adjacency = Literal["add-remove", "replace-one"]
+"""Which data sets are neighbours: one record is added or removed, or one is replaced by another."""
 
 _T = TypeVar("_T")
 
@@ -185,6 +188,11 @@ def choice(name: str, value: str, allowed: tuple[str, ...], *, then: str = "") -
         wanted = f"be one of {', '.join(map(repr, allowed))}"
         raise ArgumentError(name, wanted, value, then=f"{meant(value, allowed)}{then}")
     return value
+
+
+def adjacency(value: str) -> Adjacency:
+    """``value`` where it is one."""
+    return cast(Adjacency, choice("adjacency", value, get_args(Adjacency)))
 
 
 def meant(word: object, known: Iterable[str]) -> str:

@@ -16,7 +16,6 @@ from dptheory.errors import ArgumentError
 
 if TYPE_CHECKING:
     from dptheory.privacy import Composition, Step
-    from dptheory.privacy._bounds import Adjacency as Neighbours
 
 Epsilon = Annotated[float, typer.Option(help="The budget epsilon.")]
 Delta = Annotated[float, typer.Option(help="The budget delta.")]
@@ -107,9 +106,9 @@ class Given:
         return ", ".join([*spent, f"neighbours {neighbours}", self.sampling, *steps])
 
     @property
-    def neighbours(self) -> str:
+    def neighbours(self) -> _validate.Adjacency:
         """Of a run that is not of a file."""
-        return "add-remove" if self.adjacency is None else self.adjacency
+        return "add-remove" if self.adjacency is None else _validate.adjacency(self.adjacency)
 
     @property
     def run(self) -> dict[str, Any]:
@@ -151,7 +150,7 @@ class Given:
                 steps_per_epoch=cast(int, self.steps_per_epoch),
                 participations=1 if self.participations is None else self.participations,
             )
-            return privacy.Composition(epochs, adjacency=cast("Neighbours", self.neighbours))
+            return privacy.Composition(epochs, adjacency=self.neighbours)
         if self.sampling != "poisson":
             raise ValueError(f"sampling must be 'poisson' or {ALLOCATION!r} here, got {self.sampling!r}")
         noise_multiplier, sampling_rate, steps = self.plain
@@ -159,7 +158,7 @@ class Given:
             step = privacy.Step(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, count=steps)
         except ArgumentError as error:
             raise error.renamed("steps") if error.argument == "count" else error from None
-        return privacy.Composition((step,), adjacency=cast("Neighbours", self.neighbours))
+        return privacy.Composition((step,), adjacency=self.neighbours)
 
     def differing(self, **instead: object) -> "Composition | None":
         """The run of --step or --composition, None where neither is given; ``instead``: further options that it does not go with."""
@@ -194,9 +193,8 @@ class Given:
             if value is not None:
                 raise ValueError(f"{name} must be left out with --{own}, got {value!r}")
         if self.composition is None:
-            neighbours = cast("Neighbours", self.neighbours)  # Composition refuses other words
             steps = tuple(_step(text, self.batch_size, self.train_size) for text in self.step or ())
-            return privacy.Composition(steps, adjacency=neighbours)
+            return privacy.Composition(steps, adjacency=self.neighbours)
         try:
             found = privacy.read_composition(self.composition)
         except ArgumentError as error:
@@ -228,7 +226,7 @@ class Given:
             raise error.renamed("last_noise_multiplier") from error
         noises = [first + (last - first) * number / (steps - 1) for number in range(steps)]
         parts = [privacy.Step(noise_multiplier=noise, sampling_rate=rate, count=1) for noise in noises]
-        return privacy.Composition(tuple(parts), adjacency=cast("Neighbours", self.neighbours))
+        return privacy.Composition(tuple(parts), adjacency=self.neighbours)
 
 
 def of_a_run(*lacking: str, **other: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

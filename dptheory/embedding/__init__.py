@@ -1,5 +1,6 @@
 """Gradient embedding perturbation: noise, error, subspace, risk."""
 
+from dptheory._validate import Adjacency
 from dptheory.embedding._anchor import (
     HeldOutResidual,
     Projection,
@@ -59,7 +60,6 @@ from dptheory.embedding._risk import (
     noisy_descent_risk,
     worst_descent_risk,
 )
-from dptheory.privacy._bounds import Adjacency
 
 __all__ = [
     "Adjacency",

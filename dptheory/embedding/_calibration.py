@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 
 from dptheory import _validate, privacy
+from dptheory._validate import Adjacency
 from dptheory.embedding._release import embedding_share
 from dptheory.errors import ArgumentError, ConditionError
-from dptheory.privacy._bounds import ADJACENCIES, Adjacency
 
 Method = Literal["exact", "renyi", "stated"]
 
@@ -253,7 +253,7 @@ def _stated_mu(epsilon: float, delta: float) -> float:
 
 
 def _change(adjacency: str) -> float:
-    return 2.0 if _validate.choice("adjacency", adjacency, ADJACENCIES) == "replace-one" else 1.0
+    return 2.0 if _validate.adjacency(adjacency) == "replace-one" else 1.0
 
 
 def _steps(steps: int) -> int:

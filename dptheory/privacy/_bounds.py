@@ -1,14 +1,11 @@
-"""What is asked of a run and what is answered: neighbours, directions, ranges, and bounds with the names of their methods."""
+"""What is asked of a run and what is answered: directions, ranges, and bounds with the names of the methods that gave them."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal
 
-Adjacency = Literal["add-remove", "replace-one"]
-"""Which data sets are neighbours: one record is added or removed, or one is replaced by another."""
-ADJACENCIES: tuple[str, ...] = get_args(Adjacency)
 Direction = Literal["remove", "add", "replace"]
 """Which law has the record: the first ("remove"), the second ("add"), or each one of its own ("replace")."""
 DIRECTIONS = ("worst", "add", "remove")

@@ -4,17 +4,16 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dptheory import _validate
 from dptheory._arrays import ArrayLike
+from dptheory._validate import Adjacency
 from dptheory.errors import ArgumentError
 from dptheory.privacy import epsilon as methods
 from dptheory.privacy._bounds import (
-    ADJACENCIES,
     DELTA,
     DIRECTIONS,
     NOISE,
@@ -22,7 +21,6 @@ from dptheory.privacy._bounds import (
     OF_SHUFFLING,
     RTOL,
     SAMPLINGS,
-    Adjacency,
     Direction,
     EpsilonBounds,
     Found,
@@ -112,7 +110,7 @@ class Composition:
         if not isinstance(parts, Sequence) or not parts or not all(isinstance(part, _KINDS) for part in parts):
             names = ", ".join(kind.__name__ for kind in _KINDS)
             raise ArgumentError("parts", f"be a sequence of one or more of {names}", parts)
-        _validate.store(self, parts=tuple(parts), adjacency=_validate.choice("adjacency", self.adjacency, ADJACENCIES))
+        _validate.store(self, parts=tuple(parts), adjacency=_validate.adjacency(self.adjacency))
         if any(isinstance(part, FixedSizeStep) for part in parts):
             self._check_fixed()
         others = sorted(
@@ -492,7 +490,7 @@ def alike_steps(
             steps=steps,
             participations=1 if participations is None else participations,
         )
-        return Composition(epochs, adjacency=cast(Adjacency, adjacency))
+        return Composition(epochs, adjacency=_validate.adjacency(adjacency))
     for name, value in (("steps_per_epoch", steps_per_epoch), ("participations", participations)):
         if value is not None:
             raise ArgumentError(name, "be left out without sampling 'random allocation'", value)
@@ -501,7 +499,7 @@ def alike_steps(
     step: Step | FixedSizeStep = checked_step(noise_multiplier, sampling_rate, steps)
     if sampling != "poisson":
         step = FixedSizeStep(noise_multiplier=step.noise_multiplier, sampling_rate=step.sampling_rate, count=step.count)
-    return Composition((step,), adjacency=cast(Adjacency, adjacency))
+    return Composition((step,), adjacency=_validate.adjacency(adjacency))
 
 
 @functools.lru_cache(maxsize=32)
@@ -705,6 +703,6 @@ def rdp_epsilon(
         1.84
     """
     step = checked_step(noise_multiplier, sampling_rate, steps)
-    replaced = _validate.choice("adjacency", adjacency, ADJACENCIES) == "replace-one"
+    replaced = _validate.adjacency(adjacency) == "replace-one"
     loss = Loss("replace" if replaced else "remove", step.noise_multiplier, step.sampling_rate)
     return sampled_renyi_epsilon(loss, step.count, valid_delta(delta))

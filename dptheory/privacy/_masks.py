@@ -10,7 +10,6 @@ from dptheory import _validate
 from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
 from dptheory.gradients import clip as clip_vector
-from dptheory.privacy._bounds import ADJACENCIES
 
 Array = NDArray[np.float64]
 
@@ -56,7 +55,7 @@ def masked_sensitivity(
     kept = np.ones(rows.shape[1]) if mask is None else _validate.zeros_and_ones("mask", mask)
     if kept.shape != rows.shape[1:]:
         raise ArgumentError("mask", f"hold zeros and ones in shape {rows.shape[1:]}", mask, got=f"shape {kept.shape}")
-    _validate.choice("adjacency", adjacency, ADJACENCIES)
+    _validate.adjacency(adjacency)
     clipped = np.stack([clip_vector(row, clip_norm=bound) for row in rows * kept])
     if adjacency == "add-remove":
         return float(np.linalg.norm(clipped, axis=1).max())

@@ -12,8 +12,8 @@ import scipy
 
 from dptheory import embedding
 from dptheory._arrays import Array
+from dptheory._validate import Adjacency
 from dptheory.errors import ConditionError
-from dptheory.privacy._bounds import Adjacency
 
 # --- Two neighbouring runs of GEP, from the definitions: how far a record moves the sums, and how well the outputs tell
 

@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 
 from dptheory import embedding, papers, privacy
+from dptheory._validate import Adjacency
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
 from dptheory.claims.gep._mechanism import (
     most_concatenated,
     normalised_move,
     traced_energy,
 )
-from dptheory.privacy._bounds import Adjacency
 
 _MU = 0.5
 _PAPERS = tuple((dim, k) for dim in (269_722, 100_000) for k in (250, 500, 1000, 1500, 2000))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from dptheory import _validate
 from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import ADJACENCIES
 
 # --- Losses that are divided by the weights of the whole batch: how far one record then moves the clipped sum
 
@@ -47,7 +46,7 @@ def weighted_mean_sensitivity(
     others = _validate.integer("batch_size", batch_size, 1, _LARGEST_BATCH) - 1
     clip = _validate.size("clip_norm", clip_norm)
     ratio = _validate.real("weight_ratio", weight_ratio, 1.0)
-    own = 1.0 if _validate.choice("adjacency", adjacency, ADJACENCIES) == "add-remove" else 2.0
+    own = 1.0 if _validate.adjacency(adjacency) == "add-remove" else 2.0
     # (R - 1) / (m - 1 + R), without inf / inf
     fall = 1.0 / (1.0 + (others + 1.0) / (ratio - 1.0)) if ratio > 1.0 else 0.0
     return clip * (own + others * fall)
@@ -166,4 +165,4 @@ def counted_noise(*, noise_multiplier: float, count_share: float) -> CountedNois
 
 
 def _own(adjacency: str) -> float:
-    return 1.0 if _validate.choice("adjacency", adjacency, ADJACENCIES) == "add-remove" else 2.0
+    return 1.0 if _validate.adjacency(adjacency) == "add-remove" else 2.0

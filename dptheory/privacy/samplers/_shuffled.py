@@ -8,7 +8,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dptheory import _validate
-from dptheory.privacy._bounds import ADJACENCIES, DELTA, NOISE
+from dptheory.privacy._bounds import DELTA, NOISE
 from dptheory.privacy._composition import epsilon_bounds
 from dptheory.privacy.methods._closed_forms import gaussian_epsilon
 from dptheory.privacy.methods.lattice._epsilon import attained_epsilon
@@ -63,7 +63,7 @@ def shuffled_epsilon_lower_bound(
     m = _validate.integer("batches", batches, 1, MAX_BATCHES)
     epochs = _validate.integer("epochs", epochs, 1, MAX_EPOCHS)
     delta = _validate.real("delta", delta, *DELTA)
-    adjacency = _validate.choice("adjacency", adjacency, ADJACENCIES)
+    adjacency = _validate.adjacency(adjacency)
     best = 0.0
     for with_, without in _SHIFTS[adjacency]:
         a, b = with_ / sigma, without / sigma

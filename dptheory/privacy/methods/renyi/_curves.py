@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dptheory import _validate
 from dptheory._arrays import ArrayLike
 from dptheory.errors import ArgumentError
-from dptheory.privacy._bounds import ADJACENCIES, DIRECTIONS, MAX_RELEASES, Direction
+from dptheory.privacy._bounds import DIRECTIONS, MAX_RELEASES, Direction
 from dptheory.privacy.methods._sampled_loss import Loss
 from dptheory.privacy.methods.renyi import _sampled as _sampled_renyi
 
@@ -59,7 +59,7 @@ def subsampled_gaussian_rdp(
         raise ArgumentError("orders", f"hold numbers above 1, at most {_sampled_renyi.MAX_ORDER:g}", orders)
     sigma = _validate.real("noise_multiplier", noise_multiplier, 0.0, ends="(]")
     rate = _validate.real("sampling_rate", sampling_rate, 0.0, 1.0)
-    _validate.choice("adjacency", adjacency, ADJACENCIES)
+    _validate.adjacency(adjacency)
     _validate.choice("direction", direction, DIRECTIONS)
     if adjacency == "replace-one" and direction != "worst":
         raise ArgumentError("direction", "be 'worst' for adjacency 'replace-one', which is symmetric", direction)
