@@ -97,20 +97,39 @@ class Call:
     spec: tree.TreeSpec
     rows: int
     """Examples in it."""
+    beside: frozenset[int]
+    """Leaves that stand beside the examples, whatever their number of rows in this call: a table of as many rows is not theirs."""
 
     @property
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
 
 
-def call_of(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> Call:
-    """The call of a layer, with the number of rows: those of its input where Opacus has a formula, otherwise of its output."""
+Place = tuple[int, int, int]
+"""Of a tensor among what a layer is called with: number, how many there are, dimensions."""
+
+
+def call_of(
+    layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor, beside: set[Place]
+) -> Call:
+    """The call of a layer, with the number of rows: those of its input where Opacus has a formula, otherwise of its output.
+
+    ``beside`` holds what had other rows in a call so far, and learns from this one: a batch may have as many examples as a table rows.
+    """
     leaves, spec = tree.tree_flatten((args, kwargs))
     kept = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     first = next((leaf for leaf in kept if isinstance(leaf, torch.Tensor) and leaf.dim()), output)
     by_formula = type(layer) in GradSampleModule.GRAD_SAMPLERS and not isinstance(layer, nn.EmbeddingBag)
     shaped = first if by_formula else output
-    return Call(leaves=kept, spec=spec, rows=len(shaped) if shaped.dim() else 0)
+    tensors = ((i, leaf) for i, leaf in enumerate(kept) if isinstance(leaf, torch.Tensor) and leaf.dim())
+    given = {(i, len(kept), leaf.dim()): leaf.shape[0] for i, leaf in tensors}
+    beside |= {place for place, rows in given.items() if output.shape[:1] != (rows,)}
+    return Call(
+        leaves=kept,
+        spec=spec,
+        rows=len(shaped) if shaped.dim() else 0,
+        beside=frozenset(place[0] for place in given if place in beside),
+    )
 
 
 def trained(layer: nn.Module) -> list[nn.Parameter]:
@@ -144,7 +163,7 @@ def _parts(layer: nn.Module, call: Call, gradient: torch.Tensor, views: int) -> 
     """All rows at once; or one row of each example after the other, so that no more gradients are held than there are examples."""
     sizes = {len(leaf) for leaf in call.tensors if leaf.dim()}
     most = max((p.numel() for p in trained(layer)), default=0)
-    if len(gradient) * most <= CHUNK or sizes != {len(gradient)}:
+    if len(gradient) * most <= CHUNK or sizes != {len(gradient)} or call.beside:
         return [slice(None)]
     return [slice(view, None, views) for view in range(views)]
 
@@ -181,9 +200,8 @@ def _by_forward(layer: nn.Module, call: Call, place: int, gradient: torch.Tensor
     """Differentiate the layer's forward once for each example: tensors with its row alone, all else as it was."""
     params = {name: p for name, p in layer.named_parameters() if p.requires_grad}
     size = len(gradient)
-    mapped = [
-        i for i, leaf in enumerate(call.leaves) if isinstance(leaf, torch.Tensor) and leaf.dim() and len(leaf) == size
-    ]
+    tensors = [i for i, leaf in enumerate(call.leaves) if isinstance(leaf, torch.Tensor) and leaf.dim()]
+    mapped = [i for i in tensors if len(call.leaves[i]) == size and i not in call.beside]
     if not size:
         return {p: p.new_zeros(0, *p.shape) for p in params.values()}
     if not mapped:

@@ -5,6 +5,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -503,6 +504,48 @@ def tried(build: Callable[[], nn.Module], batch: tuple[torch.Tensor, ...], loss=
     made[1].zero_grad()
     loss(made[0], *rows).backward()
     return made
+
+
+class Scored(nn.Module):
+    """Has a parameter of its own, and beside the examples takes a table, or other rows of theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(6, 6))
+
+    def forward(self, x: torch.Tensor, other: torch.Tensor, each: bool) -> torch.Tensor:
+        return (x @ self.w + (other if each else other.softmax(0).sum(0) * other[0])).tanh()
+
+
+TABLE = torch.linspace(-2, 2, 60, dtype=torch.float64).view(10, 6)
+
+
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
+@pytest.mark.parametrize("views", [1, 2])
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_table_beside_the_examples_may_have_as_many_rows_as_these(mode: str, views: int, twice: bool) -> None:
+    """A mask, positions, weights of places: of so many examples no example has a row of it. Also where a call has rows there."""
+
+    def run(m: Any, x: torch.Tensor) -> torch.Tensor:
+        h = m.a(x, m.table, False)
+        return m.b(m.a(h, 0.5 * x, True) if twice else h)
+
+    torch.manual_seed(0)
+    model = t.Model(run, a=Scored(), b=nn.Linear(6, 3)).double()
+    model.register_buffer("table", TABLE)
+    plain = deepcopy(model)
+    private, optimizer = sgd.attach(
+        model, lr=0.0, sampling_rate=0.5, expected_batch_size=5, grad_sample_mode=mode, views=views
+    )
+    for examples in (10 // views, 8, 10 // views):
+        x = draw(examples * views, 6)
+        optimizer.begin_batch(examples)
+        optimizer.zero_grad()
+        private(x).square().sum(1).mean().backward()
+        wanted = sgd.alone(plain, examples, lambda rows, x=x: plain(x[rows]).square().sum(1).mean(), views=views)
+        for p, rows in zip(optimizer.params, wanted, strict=True):
+            close(torch.as_tensor(p.grad_sample[:]), rows)
+        optimizer.step()
 
 
 BY_HOOKS = ["one row for all", "one row for all, twice", "packed sequences", "DPLSTM", "a call for each frame", "checkpoint", "GRUCell",
