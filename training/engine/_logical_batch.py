@@ -273,7 +273,7 @@ _OF_GRADIENT, _OF_ROWS = 1e-2, 1e-3
 
 
 class GradientSums:
-    """Compares the two, of weights in the first step in which they have a gradient, of biases and others of one axis in each.
+    """Compares the two, of weights in the 1st, 4th, 16th, ... step, of biases and others of one axis in each.
 
     What a loss takes past the layers later shows at weights that are kept as factors, which are out of the graph within their layers.
     Opacus works per-sample gradients out by itself. They are others where a parameter is used outside its layer, or where
@@ -284,20 +284,23 @@ class GradientSums:
         self._names = names
         self._views = views
         self._mean = mean
-        self._seen: set[int] = set()
+        self._steps = 0
+        self._next: dict[int, int] = {}
+        """By parameter: the step in which it is compared next; all in the first in which they have a gradient."""
         self._bare: set[int] = set()
 
     def start_again(self) -> None:
         """Compare every parameter once more: others are trained now."""
-        self._seen.clear()
+        self._steps = 0
+        self._next.clear()
 
     def wants(self, p: torch.Tensor) -> bool:
-        """Whether the gradient of a parameter is still to be compared, so that a backward pass must leave it."""
-        return id(p) not in self._seen
+        """Whether the gradient of a parameter is to be compared in this step, so that a backward pass must leave it."""
+        return self._next.get(id(p), 0) <= self._steps + 1
 
     def before_forward(self, params: Tensors) -> None:
         """Note where there is no gradient yet, so that what a backward pass leaves is its own."""
-        looked_at = [p for p in params if id(p) not in self._seen or p.dim() <= 1]
+        looked_at = [p for p in params if self.wants(p) or p.dim() <= 1]
         left = [(p, p.grad.any()) for p in looked_at if p.grad is not None]
         filled = torch.stack([one.to(left[0][1].device) for _, one in left]).tolist() if left else []
         self._bare = {id(p) for p in looked_at} - {id(p) for (p, _), one in zip(left, filled, strict=True) if one}
@@ -319,14 +322,15 @@ class GradientSums:
                     "clip_grad_norm_), or Opacus misreads the layer",
                 )
             if fit:
-                self._seen.add(id(p))
+                self._next[id(p)] = 4 * (self._steps + 1)
+        self._steps += 1
         self._bare = set()
 
     def _left(self, p: torch.Tensor, rows: Representation) -> bool:
         """Whether there is a gradient of this backward pass and no other, and rows that are still those of it."""
         if id(p) not in self._bare or p.grad is None or p.grad.layout != torch.strided or not len(rows):
             return False
-        return id(p) not in self._seen or not _written_to(p)
+        return id(p) not in self._next or not _written_to(p)
 
     def _divisor(self, rows: Representation) -> float:
         return len(rows) if self._mean else 1 / self._views
@@ -349,7 +353,7 @@ class GradientSums:
         largest = cache(lambda: max(self._size(rows) for rows in samples.parts) / 3)
         fits: dict[Any, bool | None] = {}
         for (p, rows), (difference, norm), (_, half) in zip(found, known, off, strict=True):
-            if norm == 0.0 or not math.isfinite(difference):
+            if not math.isfinite(difference):
                 continue
             for size in (float, partial(self._size, rows), nearby, largest):
                 allowed = _OF_GRADIENT * norm + (OF_HALF_ROWS if half else _OF_ROWS) * size()

@@ -498,6 +498,20 @@ def test_a_new_batch_begins_without_what_is_left_of_passes_that_failed() -> None
     assert optimizer.accountant.steps == 1
 
 
+def test_a_pass_of_a_batch_that_waits_adds_nothing_to_the_next() -> None:
+    """A record of both would be in two rows, each clipped by itself."""
+    x, y = torch.randn(8, FEATURES), torch.zeros(8, dtype=torch.long)
+    model, optimizer, _ = sgd.make_private(nn.Linear(FEATURES, 2), DataLoader(TensorDataset(x, y), batch_size=4))
+    optimizer.loader_begins(drawn_ahead=False)
+    losses = []
+    for rows in (slice(0, 4), slice(4, 8)):
+        optimizer.loader_drew(4)
+        optimizer.zero_grad()
+        losses.append(nn.functional.cross_entropy(model(x[rows]), y[rows]))
+    with refused("backward()"):
+        sum(losses).backward()
+
+
 def test_a_signal_says_that_parts_follow() -> None:
     """Without an argument; before a batch was begun nothing can follow."""
     optimizer = private()[1]

@@ -259,7 +259,7 @@ class Masked(nn.Module):
 def samples(layer: nn.Module, *args, by_forward: bool = False, **kwargs) -> dict[nn.Parameter, torch.Tensor]:
     """Of the sum of squares of the output's rows."""
     output = layer(*args, **kwargs)
-    call = call_of(layer, args, kwargs, output)
+    call = call_of(layer, args, kwargs, output, set())
     return of_a_call(layer, call, 0, 2.0 * output.detach(), by_forward=by_forward)
 
 
@@ -311,7 +311,9 @@ def test_no_argument_with_examples() -> None:
     layer = Masked()
     output = torch.zeros(3, 4)
     with pytest.raises(ValueError, match=r"\b3\b"):
-        of_a_call(layer, call_of(layer, (torch.zeros(1, 4), torch.eye(4)), {}, output), 0, output, by_forward=False)
+        of_a_call(
+            layer, call_of(layer, (torch.zeros(1, 4), torch.eye(4)), {}, output, set()), 0, output, by_forward=False
+        )
 
 
 # --- Per-sample gradients do not depend on the order in which images lie in memory

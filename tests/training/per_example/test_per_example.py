@@ -357,8 +357,8 @@ def test_a_record_moves_the_sum_of_many_by_its_own_gradient(kind: str) -> None:
 ROWS = 5
 
 
-def attached(model: nn.Module):
-    return sgd.attach(model, sampling_rate=0.1, expected_batch_size=ROWS)
+def attached(model: nn.Module, **options: Any):
+    return sgd.attach(model, sampling_rate=0.1, expected_batch_size=ROWS, **options)
 
 
 def step(private: nn.Module, optimizer, x: torch.Tensor) -> list[torch.Tensor | None]:
@@ -380,7 +380,8 @@ def test_weights_are_out_of_the_graph_once_their_gradients_were_compared() -> No
         first, bias, last = step(private, optimizer, x)
         assert first is None and last is None and bias is not None
         assert all(p.requires_grad for p in model.parameters())
-    assert optimizer.accountant.steps == 3
+    assert all(gradient is not None for gradient in step(private, optimizer, x))  # compared again
+    assert optimizer.accountant.steps == 4
 
 
 def test_a_forward_pass_that_fails_leaves_the_weights_trained() -> None:
@@ -434,6 +435,36 @@ def test_a_gradient_past_a_layer_is_refused_whenever_it_comes(way: str, steps: i
         with refused("2.weight"):
             optimizer.step()
     assert optimizer.accountant.steps == steps + 1
+
+
+@pytest.mark.parametrize("way", ["penalty", "scale", "hook"])
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch", "whole network"])
+def test_what_moves_gradients_later_is_refused_in_the_fourth_step(way: str, mode: str) -> None:
+    """A penalty, the scale of a gradient that is reversed, zeros for pruned entries: weights are compared ever more seldom."""
+    model = nn.Sequential(nn.Linear(3, 4, bias=False), nn.Tanh(), nn.Linear(4, 2, bias=False))
+    private, optimizer = attached(model, grad_sample_mode=mode)
+
+    def backward(late: bool) -> None:
+        optimizer.begin_batch(ROWS)
+        optimizer.zero_grad()
+        output = private(torch.randn(ROWS, 3))
+        if way == "scale":
+            output.register_hook(lambda gradient: gradient * (1 + late))
+        loss = output.square().sum(1).mean()
+        if late and way == "penalty":
+            loss = loss + sum(p.square().sum() for p in model.parameters())
+        loss.backward()
+
+    for _ in range(3):
+        backward(late=False)
+        optimizer.step()
+    if way == "hook":
+        for p in model.parameters():
+            p.register_hook(torch.zeros_like)
+    backward(late=True)
+    with refused("0.weight" if way != "scale" or mode == "whole network" else "2.weight"):
+        optimizer.step()
+    assert optimizer.accountant.steps == 3
 
 
 @pytest.mark.parametrize(
