@@ -838,3 +838,17 @@ def test_the_map_knows_its_files() -> None:
     assert len(named) >= 14
     for name, file in named:
         assert hasattr(importlib.import_module("dptheory.privacy.methods." + file.replace("/", ".")), name)
+
+
+@pytest.mark.parametrize(("noise", "count"), [(1.8e-7, 1), (4.46e-3, 10**8), (1.3e-3, 10**12), (1.3e-15, 10**12)])
+def test_delta_is_enclosed_where_the_loss_has_more_digits_than_a_double(noise: float, count: int) -> None:
+    """epsilon / mu - mu / 2 rounds by mu 2^-53: a fixed margin gave brackets that lay beside delta from mu = 1e6 on."""
+    with mp.workdps(150):
+        mu = mp.sqrt(count) / mpf(noise)
+        epsilon = float(mu * (mu / 2 + 5))
+        x = epsilon / mu - mu / 2
+        exact = mp.ncdf(-x) - mp.exp(epsilon) * mp.ncdf(-x - mu)
+        stated = privacy.Composition([privacy.Step(noise_multiplier=noise, sampling_rate=1.0, count=count)]).delta(
+            epsilon
+        )
+        assert stated.lower <= exact <= stated.upper

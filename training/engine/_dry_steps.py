@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from dptheory.training.engine._rows_apart import (
     Passed,
     Rounding,
     by_example,
+    counted,
     fingerprint,
     longest,
     mixed,
@@ -58,13 +59,15 @@ class Trial:
     indices: tuple[int, ...]
     replaced: tuple[int, ...]
     """Places of the records that are not those of the plan's first batch."""
+    short: bool = False
+    """Whether the last record of that batch is not in this one."""
 
 
 class DrySteps:
     """Which batches are dry, what their steps have left, and what that says.
 
-    The loader hands out one batch, the same again, and the same with records replaced. The optimizer hands on the gradients of
-    each. Random states are those of the first before every one and after the last.
+    The loader hands out one batch, the same again, the same with records replaced, and with one less: their number is private, too.
+    The optimizer hands on the gradients of each. Random states are those of the first before every one and after the last.
 
     Args:
         size: records of a dry batch; where it is below 2 there is none.
@@ -153,10 +156,10 @@ class DrySteps:
         plain = Trial(tuple(batch), ())
         one, many, rest = (_replaced(batch, {row: pool[found] for row, found in taken.items()}) for taken in swaps)
         larger = size > self._size and len(self._passed) == 1  # the first one of this size: most shows what moves most
-        self._plan = [plain, plain, one, many, rest]
+        self._plan = [plain, plain, one, many, rest, Trial(tuple(batch[:-1]), (), short=True)]
         if not self._whole:
             self._plan = [plain, many if larger or self._rng.random() < 0.5 else one]
-        self._plan = [Trial(t.indices, t.replaced) for t in self._plan]  # each is itself
+        self._plan = [replace(t) for t in self._plan]  # each is itself
         self._handed, self._left, self._states = 0, {}, None
         self._seed = int(self._rng.integers(1, 2**62))
 
@@ -188,7 +191,7 @@ class DrySteps:
             self.says = _SHAPES  # a step of the loop's own making; the batch comes again in the next pass
             return
         self._left[self._plan.index(trial)] = passed
-        if passed.rows.shape != next(iter(self._left.values())).rows.shape:
+        if passed.rows.shape[1] != next(iter(self._left.values())).rows.shape[1]:
             self._give_up(_SHAPES)
             return
         self._compare(names)
@@ -224,7 +227,9 @@ class DrySteps:
 
     def _compare(self, names: Sequence[str]) -> None:
         plain = [
-            self._left[number] for number, trial in enumerate(self._plan) if not trial.replaced and number in self._left
+            self._left[number]
+            for number, trial in enumerate(self._plan)
+            if not (trial.replaced or trial.short) and number in self._left
         ]
         if not plain:
             return
@@ -232,8 +237,12 @@ class DrySteps:
             self._give_up(_RANDOM)
             return
         for number, trial in enumerate(self._plan):
-            if trial.replaced and number in self._left:
-                fault = mixed(plain[-1], self._left[number], trial.replaced, names, self._rounding)
+            if (trial.replaced or trial.short) and number in self._left:
+                after = self._left[number]
+                if trial.short:
+                    fault = counted(plain[-1].rows[:-1], after.rows, self._rounding)
+                else:
+                    fault = mixed(plain[-1], after, trial.replaced, names, self._rounding)
                 if fault is None:
                     continue
                 if not self._whole:  # perhaps the loop has become random: see with the same batch twice

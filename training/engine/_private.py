@@ -144,11 +144,12 @@ def make_private(
     one from its first batch on: who leaves a pass early, or resumes a run within one, pays for another epoch.
 
     Epsilon needs records apart: no record may change the gradient of another one, in a layer, in the loss or anywhere in the
-    loop. So the loader first hands out five dry batches, and two more after 10, 100 and 1,000 steps: one batch, the same again,
-    and with records replaced. ``optimizer.step()`` compares the gradients of the other records and releases nothing: no noise, no
-    count, no update. Random states of torch, NumPy and Python are the same for each and as before after the last, and dropout
-    rests. A comparison sees what its records show; ``optimizer.privacy(delta)`` says whether there was one. Leave dry batches
-    out (``probe=False``) where the loop releases more than its steps: each dry pass would release it again.
+    loop; nor may their number, which is private, too. So the loader first hands out six dry batches, and two more after 10, 100 and
+    1,000 steps: one batch, the same again, with records replaced, and with one less. ``optimizer.step()`` compares the gradients of
+    the other records and releases nothing: no noise, no count, no update. A scheduler that steps with every batch counts them. Random
+    states of torch, NumPy and Python are the same for each and as before after the last, and dropout rests. A comparison sees what its
+    records show; ``optimizer.privacy(delta)`` says whether there was one. Leave dry batches out (``probe=False``) where the loop
+    releases more than its steps: each dry pass would release it again.
 
     A call that fails leaves the module as it was.
 

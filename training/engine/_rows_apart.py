@@ -150,6 +150,29 @@ _OF_LOSS = (
 )
 
 
+_RATIO = 1e-3
+_OF_COUNT = (
+    "the gradients of all records change with the number of records in the batch, which is private: the loss must be what "
+    "loss_reduction says of it, with 'mean' the mean over the records of the batch, with 'sum' their sum, not divided by any number"
+)
+
+
+def counted(before: torch.Tensor, after: torch.Tensor, rounding: Rounding) -> ArgumentError | None:
+    """What to say of gradients that go with the number of records, of two batches that differ by one; None of others.
+
+    All that move, in one part of the batch perhaps, are larger or smaller by one factor; a single one that moves by k to k + 1.
+    What the loop draws for each record may be another in a smaller batch: so other changes say nothing.
+    """
+    own, new = (found[:, : found.shape[1] // 2].norm(dim=1) for found in (before, after))
+    ratios, most = (new / own)[own > 0.0], max(_RATIO, rounding.share)
+    moves = ratios[(ratios - 1.0).abs() > most]
+    shares = [count / (count + 1) for count in range(1, len(own) + 1)]
+    wanted = [*shares, *(1 / share for share in shares), *(moves[:1].tolist() if len(moves) > 1 else [])]
+    if len(moves) and any(bool(((moves / one - 1.0).abs() < most).all()) for one in wanted):
+        return ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
+    return None
+
+
 def mixed(
     before: Passed, after: Passed, replaced: Collection[int], names: Sequence[str], rounding: Rounding
 ) -> ArgumentError | None:

@@ -260,8 +260,9 @@ def _unsampled(steps: Steps) -> bool:
 
 
 def gaussian_bracket(mu: float, epsilon: float) -> tuple[float, float]:
-    log_delta = log_delta_at(mu, epsilon / mu - mu / 2)
-    return math.exp(log_delta - CLOSED_FORM), min(1.0, max(math.exp(log_delta + CLOSED_FORM), LEAST))
+    x, reach = epsilon / mu - mu / 2, 2.0**-49 * (epsilon / mu + mu / 2)  # mu and both terms are rounded
+    low, high = log_delta_at(mu, x + reach) - CLOSED_FORM, log_delta_at(mu, x - reach) + CLOSED_FORM
+    return math.exp(low), min(1.0, max(math.exp(high), LEAST))
 
 
 def unsampled_ends(mu: float, delta: float) -> tuple[float, float, Curve]:

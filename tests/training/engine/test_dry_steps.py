@@ -25,6 +25,8 @@ from tests.refused import refused
 from tests.training import sgd
 
 N, BATCH, CLASSES, TIMES, WIDTH = 60, 12, 5, 7, 6
+DRY = 6
+"""Batches before the first step."""
 STEPS, PART = N // BATCH, 6
 WEIGHTS = torch.tensor([1.0, 2.0, 3.0, 4.0, 50.0])
 
@@ -283,7 +285,7 @@ def one_pass(run: Any, loss: Loss, *, part: int | None = None, batches: Any = No
 def test_what_keeps_records_apart_trains(name: str, mode: str) -> None:
     build, loss = APART[name]
     run = made(build, grad_sample_mode=mode)
-    assert one_pass(run, loss) == STEPS + 5
+    assert one_pass(run, loss) == STEPS + DRY
     assert run[1].accountant.steps == STEPS
     assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, with at most 12 records"
 
@@ -301,11 +303,40 @@ def test_what_mixes_records_is_refused_before_anything_is_released(name: str, mo
     part = PART if mode == "in parts" else None
     run = made(build, **options)
     if name in ROWS_COME_BACK:
-        assert one_pass(run, loss) == STEPS + 5
+        assert one_pass(run, loss) == STEPS + DRY
         assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, with at most 12 records"
         return
     is_refused(run, loss, "records", "first.weight", *(("loss",) if mode == WHOLE else ()), where=where, part=part)
     assert not any(p.grad.any() for p in run[0].parameters() if p.grad is not None)
+
+
+REDUCED: dict[str, Callable[..., torch.Tensor]] = {
+    "sum": lambda losses: losses.sum(),
+    "sum over the expected number": lambda losses: losses.sum() / BATCH,
+    "mean": lambda losses: losses.mean(),
+    "sum over one more": lambda losses: losses.sum() / (len(losses) + 1),
+}
+
+
+@pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
+@pytest.mark.parametrize("part", [None, 5])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("name", sorted(REDUCED))
+def test_a_loss_is_what_loss_reduction_says_of_it(name: str, reduction: str, part: int | None, mode: str) -> None:
+    """Otherwise each gradient is so many times as large as there are records: one more moves all, before the clip."""
+
+    def loss(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return REDUCED[name](F.cross_entropy(model(batch["x"]), batch["y"], reduction="none"))
+
+    run = made(mlp, grad_sample_mode=mode, loss_reduction=reduction)
+    # a sum over a constant is one of smaller losses
+    if name in (("mean",) if reduction == "mean" else ("sum", "sum over the expected number")):
+        one_pass(run, loss, part=part)
+        assert run[1].accountant.steps == STEPS
+        return
+    with refused("loss_reduction", "loss"):
+        one_pass(run, loss, part=part)
+    assert run[1].accountant.steps == 0
 
 
 @pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
@@ -415,7 +446,7 @@ def test_a_seeded_run_is_the_same_with_and_without(mechanism: Callable[[], Any])
 def test_two_more_dry_steps_come_after_ten_releases(caplog: pytest.LogCaptureFixture) -> None:
     run = made(mlp)
     with caplog.at_level(logging.INFO, "dptheory.training"):
-        assert [one_pass(run, on_x(F.cross_entropy)) for _ in range(4)] == [STEPS + 5, STEPS, STEPS + 2, STEPS]
+        assert [one_pass(run, on_x(F.cross_entropy)) for _ in range(4)] == [STEPS + DRY, STEPS, STEPS + 2, STEPS]
     assert run[1].accountant.steps == 4 * STEPS
     assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, 11, with at most 12 records"
     (line,) = [record.getMessage() for record in caplog.records if record.name == "dptheory.training"]
@@ -488,7 +519,7 @@ def test_a_loop_that_begins_to_mix_is_refused_later() -> None:
 def test_a_batch_at_a_time_and_passes_that_end_early() -> None:
     _, optimizer, loader = run = made(mlp)
     next(iter(loader))  # to see what a batch looks like
-    for _ in range(8):
+    for _ in range(DRY + 3):
         for batch in loader:
             one_pass(run, on_x(F.cross_entropy), batches=[batch])
             break
@@ -513,7 +544,7 @@ def test_a_closure_and_a_scheduler() -> None:
 
         optimizer.step(closure)
         schedule.step()
-    assert optimizer.accountant.steps == STEPS and schedule.last_epoch == STEPS + 5
+    assert optimizer.accountant.steps == STEPS and schedule.last_epoch == STEPS + DRY
 
 
 def test_a_budget_is_not_spent_by_dry_steps() -> None:
