@@ -24,6 +24,7 @@ from dptheory.training.engine._rows_apart import (
     fingerprint,
     longest,
     mixed,
+    moved,
     read,
     replacements,
     still,
@@ -50,6 +51,9 @@ _RANDOM = "not probed: the same batch gives other gradients each time (randomnes
 _SHAPES = "not probed: steps with one number of records have other numbers of gradients"
 _ALONE = "not probed: a comparison needs two records"
 _ZERO = "not probed: all gradients were zero"
+_UNMOVED = (
+    "not probed: no gradient moved with its own record, as if the loop took its records from elsewhere than the batch"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,12 +259,28 @@ class DrySteps:
             if not any(bool((one.rows != 0).any()) for one in self._left.values()):
                 self._give_up(_ZERO)
                 return
+            if self._whole and not self._own_moved(plain[-1]):
+                _log.warning("epsilon may not hold: records %s", _UNMOVED)
+                self._give_up(_UNMOVED)
+                return
             self._passed.append(self._releases)
             most = self._size_later if len(self._passed) > 1 else self._size  # what acts on more of them is not seen
             steps = ", ".join(str(done + 1) for done in self._passed)
             self.says = f"compared before the steps {steps}, with at most {most} records"
             self._plan, self._due = [], _later(self._due, self._releases)
             self._whole, self._refused = False, None
+
+    def _own_moved(self, plain: Passed) -> bool:
+        """Whether the gradient of any record did that was replaced."""
+        others = {
+            number: set(range(len(plain.rows))) - {*trial.replaced}
+            for number, trial in enumerate(self._plan)
+            if trial.replaced
+        }
+        return any(
+            moved(plain.rows, self._left[number].rows, kept, self._rounding, in_place=True) is not None
+            for number, kept in others.items()
+        )
 
     def _give_up(self, why: str) -> None:
         self.says = why

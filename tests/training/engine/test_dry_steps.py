@@ -310,6 +310,25 @@ def test_what_mixes_records_is_refused_before_anything_is_released(name: str, mo
     assert not any(p.grad.any() for p in run[0].parameters() if p.grad is not None)
 
 
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_loop_that_takes_its_records_from_elsewhere_is_not_compared(
+    drawn: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same first ones at every step, or some that it draws itself: epsilon counts neither."""
+    everything = Records()
+    x, y = (torch.stack([torch.as_tensor(everything[i][name]) for i in range(N)]) for name in ("x", "y"))
+
+    def loss(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        rows = torch.randint(N, (len(batch["y"]),)) if drawn else torch.arange(len(batch["y"]))
+        return F.cross_entropy(model(x[rows]), y[rows])
+
+    run = made(mlp)
+    one_pass(run, loss)
+    said = run[1].privacy(1e-5).records_apart
+    assert said.startswith("not probed: no gradient moved with its own record")
+    assert any("epsilon may not hold" in one.getMessage() for one in caplog.records)
+
+
 REDUCED: dict[str, Callable[..., torch.Tensor]] = {
     "sum": lambda losses: losses.sum(),
     "sum over the expected number": lambda losses: losses.sum() / BATCH,
