@@ -416,6 +416,15 @@ def _check_labels(outputs: Tensor, labels: Tensor) -> None:
             got=f"outputs of shape {tuple(outputs.shape)}",
         )
     low, high = int(labels.min()), int(labels.max())
+    if outputs.shape[1] == 1:
+        raise ArgumentError(
+            "model",
+            "give a score for each class",
+            tuple(outputs.shape),
+            got="one score a record: give two classes two scores, or loss= and metric= of your own",
+        )
+    if low == high:
+        raise ArgumentError("public", "have records of several classes", low, got=f"the label {low} alone")
     if low < 0 or high >= outputs.shape[1]:
         raise ArgumentError(
             "public", f"have labels in 0..{outputs.shape[1] - 1}, the classes of the model", low, got=f"{low}..{high}"

@@ -243,6 +243,7 @@ def test_networks_that_cannot_be_trained_are_refused() -> None:
     is_refused("model", linear().requires_grad_(False))
     is_refused("model", "resnet")  # type: ignore[arg-type]
     is_refused("model", nn.Sequential(nn.Linear(5, 2), nn.Unflatten(1, (2, 1))))
+    is_refused("model", nn.Linear(5, 1))
 
 
 def test_losses_that_are_no_mean_are_refused() -> None:
@@ -255,6 +256,7 @@ def test_losses_that_are_no_mean_are_refused() -> None:
 def test_records_that_do_not_fit_are_refused() -> None:
     is_refused("public", data=with_labels(0, 2))
     is_refused("public", data=with_labels(-1, 1))
+    is_refused("public", data=with_labels(1, 1))
     is_refused("public", data=TensorDataset(*_numbers()))
     is_refused("public", data=public(49))
     features, labels = labelled()
