@@ -107,7 +107,7 @@ class DrySteps:
         self._releases = self._attempts = 0
         self._due = [0, *_AGAIN_AFTER] if self._size >= 2 else []
         self._passed: list[int] = []
-        self._whole = True
+        self._whole, self._differ = True, False
         self._said = False
         self._refused: ArgumentError | None = None
         self.says = _YET if self._due else _ALONE
@@ -158,6 +158,12 @@ class DrySteps:
         same = np.array(batch)[:, None] == np.array(pool)[None]
         swaps = replacements(rows, candidates, same, self._rng)
         plain = Trial(tuple(batch), ())
+        self._differ = any(
+            not np.array_equal(old, new)
+            for taken in swaps
+            for row, found in taken.items()
+            for old, new in zip(rows[row], candidates[found], strict=False)
+        )
         one, many, rest = (_replaced(batch, {row: pool[found] for row, found in taken.items()}) for taken in swaps)
         larger = size > self._size and len(self._passed) == 1  # the first one of this size: most shows what moves most
         self._plan = [plain, plain, one, many, rest, Trial(tuple(batch[:-1]), (), short=True)]
@@ -183,8 +189,10 @@ class DrySteps:
 
     def finish(self, trial: Trial, names: Sequence[str]) -> None:
         """All parts of a dry batch have come: refuse a gradient that moved with another record; names in forward order."""
+        alike = len({p.shape[1] for p in self._parts}) == 1
+        sizes = torch.tensor([len(p) for p in self._parts])
         passed = Passed(
-            torch.cat(self._parts) if len({p.shape[1] for p in self._parts}) == 1 else torch.zeros(0), self._noted()
+            torch.cat(self._parts) if alike else torch.zeros(0), self._noted(), sizes.repeat_interleave(sizes).double()
         )
         self.drop()
         if self._states is not None:
@@ -244,7 +252,7 @@ class DrySteps:
             if (trial.replaced or trial.short) and number in self._left:
                 after = self._left[number]
                 if trial.short:
-                    fault = counted(plain[-1].rows[:-1], after.rows, self._rounding)
+                    fault = counted(plain[-1], after, self._rounding)
                 else:
                     fault = mixed(plain[-1], after, trial.replaced, names, self._rounding)
                 if fault is None:
@@ -259,7 +267,7 @@ class DrySteps:
             if not any(bool((one.rows != 0).any()) for one in self._left.values()):
                 self._give_up(_ZERO)
                 return
-            if self._whole and not self._own_moved(plain[-1]):
+            if self._whole and self._differ and not self._own_moved(plain[-1]):
                 _log.warning("epsilon may not hold: records %s", _UNMOVED)
                 self._give_up(_UNMOVED)
                 return

@@ -360,6 +360,8 @@ class GradientSums:
                 fits[p] = difference <= allowed if math.isfinite(allowed) else None
                 if fits[p]:
                     break
+            if fits[p] and norm == 0.0:  # says nothing of what comes later
+                fits[p] = None
         return fits
 
 

@@ -78,8 +78,7 @@ def moved(
     changed = finite != still
     before, after = before.where(finite, 0.0), after.where(still, 0.0)
     own = before[:, :count].norm(dim=1)
-    largest = float(own[kept].max())
-    allowed = (rounding.share * (own * largest).sqrt()).clamp(min=_FLOOR * rounding.unit * largest)[:, None]
+    allowed = _allowed(own, float(own[kept].max()), rounding)[:, None]
     differs = ((before - after).abs() > allowed) | changed
     if not differs[kept].any():
         return None
@@ -88,6 +87,10 @@ def moved(
     flags: torch.Tensor = differs[kept].any(0)
     either: torch.Tensor = flags[:count] | flags[count:]
     return either
+
+
+def _allowed(own: torch.Tensor, largest: float, rounding: Rounding) -> torch.Tensor:
+    return (rounding.share * (own * largest).sqrt()).clamp(min=_FLOOR * rounding.unit * largest)
 
 
 def still(before: torch.Tensor, after: torch.Tensor, rounding: Rounding) -> bool:
@@ -113,10 +116,12 @@ class Passed:
     Attributes:
         activations: of the layers' outputs, in forward order: name, and for each record norm, sum and number of entries,
             (batch, 3); the first is that of the model's input, under the name "".
+        beside: of each record the number of records in its part of the batch, (batch,).
     """
 
     rows: torch.Tensor
     activations: Sequence[tuple[str, torch.Tensor]]
+    beside: torch.Tensor
 
 
 def by_example(found: torch.Tensor, views: int) -> torch.Tensor:
@@ -157,19 +162,20 @@ _OF_COUNT = (
 )
 
 
-def counted(before: torch.Tensor, after: torch.Tensor, rounding: Rounding) -> ArgumentError | None:
-    """What to say of gradients that go with the number of records, of two batches that differ by one; None of others.
+def counted(before: Passed, after: Passed, rounding: Rounding) -> ArgumentError | None:
+    """What to say of gradients that go with the number of records, of a batch and its first ones alone; None of others.
 
-    All that move, in one part of the batch perhaps, are larger or smaller by one factor; a single one that moves by k to k + 1.
-    What the loop draws for each record may be another in a smaller batch: so other changes say nothing.
+    All are as by a sum that was taken for a mean, by a mean that was taken for a sum, or by a sum over one more. What a loop draws for
+    each record may be another in a smaller batch: so other changes say nothing.
     """
-    own, new = (found[:, : found.shape[1] // 2].norm(dim=1) for found in (before, after))
-    ratios, most = (new / own)[own > 0.0], max(_RATIO, rounding.share)
-    moves = ratios[(ratios - 1.0).abs() > most]
-    shares = [count / (count + 1) for count in range(1, len(own) + 1)]
-    wanted = [*shares, *(1 / share for share in shares), *(moves[:1].tolist() if len(moves) > 1 else [])]
-    if len(moves) and any(bool(((moves / one - 1.0).abs() < most).all()) for one in wanted):
-        return ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
+    count, (had, have) = len(after.rows), (before.beside[: len(after.rows)], after.beside)
+    own, new = (found.rows[:count, : found.rows.shape[1] // 2].norm(dim=1) for found in (before, after))
+    allowed = _allowed(own, float(own.max()), rounding) + _RATIO * own
+    more = (had + 1) / (have + 1)
+    for factor in (have / had, had / have, have / had * more, more):
+        moves = ((factor - 1) * own).abs() > allowed
+        if bool(moves.any()) and bool(((new - factor * own).abs() <= allowed).all()):
+            return ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
     return None
 
 

@@ -109,13 +109,31 @@ Place = tuple[int, int, int]
 """Of a tensor among what a layer is called with: number, how many there are, dimensions."""
 
 
-def call_of(
-    layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor, beside: set[Place]
-) -> Call:
-    """The call of a layer, with the number of rows: those of its input where Opacus has a formula, otherwise of its output.
+class Places:
+    """Which places of a layer's calls have rows of examples: those with as many as its output in two calls of different numbers.
 
-    ``beside`` holds what had other rows in a call so far, and learns from this one: a batch may have as many examples as a table rows.
+    What has other rows before stands beside the examples, and no longer is theirs in a batch of as many. One row may stand for all.
     """
+
+    def __init__(self) -> None:
+        self._alike: dict[Place, set[int]] = {}
+        self._beside = set[Place]()
+
+    def beside(self, given: Mapping[Place, int], rows: int | None) -> frozenset[int]:
+        """The numbers of those that are beside the examples in a call; learns from it."""
+        for place, own in given.items():
+            sizes = self._alike.setdefault(place, set())
+            if len(sizes) < 2 and own == rows:
+                sizes.add(own)
+            elif len(sizes) < 2 and own != 1:
+                self._beside.add(place)
+        return frozenset(place[0] for place in given if place in self._beside)
+
+
+def call_of(
+    layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor, places: Places
+) -> Call:
+    """The call of a layer, with the number of rows: those of its input where Opacus has a formula, otherwise of its output."""
     leaves, spec = tree.tree_flatten((args, kwargs))
     kept = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     first = next((leaf for leaf in kept if isinstance(leaf, torch.Tensor) and leaf.dim()), output)
@@ -123,12 +141,11 @@ def call_of(
     shaped = first if by_formula else output
     tensors = ((i, leaf) for i, leaf in enumerate(kept) if isinstance(leaf, torch.Tensor) and leaf.dim())
     given = {(i, len(kept), leaf.dim()): leaf.shape[0] for i, leaf in tensors}
-    beside |= {place for place, rows in given.items() if output.shape[:1] != (rows,)}
     return Call(
         leaves=kept,
         spec=spec,
         rows=len(shaped) if shaped.dim() else 0,
-        beside=frozenset(place[0] for place in given if place in beside),
+        beside=places.beside(given, len(output) if output.dim() else None),
     )
 
 

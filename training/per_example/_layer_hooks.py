@@ -23,7 +23,7 @@ from dptheory.errors import ArgumentError
 from dptheory.training.per_example import _trial as trial
 from dptheory.training.per_example._factors import added, factors_of, has_factors
 from dptheory.training.per_example._formed import Formed
-from dptheory.training.per_example._layer_gradients import Call, Place, attributes_of, call_of, of_a_call, trained
+from dptheory.training.per_example._layer_gradients import Call, Places, attributes_of, call_of, of_a_call, trained
 from dptheory.training.per_example._representation import Representation, filled, writes
 from dptheory.training.per_example._whole_network import Arguments, NetworkCall, WholeNetwork, called, examples_of
 
@@ -560,8 +560,7 @@ class LayerHook(_RestsInCopies):
         """Whether the call under way has the weight out of the graph."""
         self.of_packed = False
         """Whether later calls may have fewer rows, those of longer sequences."""
-        self._beside = set[Place]()
-        """What its layer is called with that has no row for each example."""
+        self._places = Places()
         self._calls: weakref.WeakSet[_Recorded] = weakref.WeakSet()
         """Those whose backward pass may still come: the graph holds them, and nothing else."""
 
@@ -595,7 +594,7 @@ class LayerHook(_RestsInCopies):
         hooked = [(place, i) for place, i in enumerate(outputs) if leaves[i].requires_grad]
         if not hooked:
             return None
-        given = call_of(layer, args, kwargs, leaves[hooked[0][1]], self._beside)
+        given = call_of(layer, args, kwargs, leaves[hooked[0][1]], self._places)
         call = _Recorded(given, self._passes.number, left_out)
         self._calls.add(call)
         if self._passes.watch is not None:

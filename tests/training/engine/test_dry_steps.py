@@ -310,6 +310,18 @@ def test_what_mixes_records_is_refused_before_anything_is_released(name: str, mo
     assert not any(p.grad.any() for p in run[0].parameters() if p.grad is not None)
 
 
+def test_a_factor_that_the_loop_draws_for_a_batch_says_nothing_of_their_number() -> None:
+    """Behind numbers that it draws for each record, the factor is another in a smaller batch."""
+
+    def loss(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        torch.rand(len(batch["y"]))
+        return torch.rand(()) * F.cross_entropy(model(batch["x"]), batch["y"])
+
+    run = made(mlp)
+    one_pass(run, loss)
+    assert run[1].privacy(1e-5).records_apart == "compared before the steps 1, with at most 12 records"
+
+
 @pytest.mark.parametrize("drawn", [False, True])
 def test_a_loop_that_takes_its_records_from_elsewhere_is_not_compared(
     drawn: bool, caplog: pytest.LogCaptureFixture

@@ -12,7 +12,7 @@ from opacus import GradSampleModule
 from torch import nn
 from torch.nn import functional as F
 
-from dptheory.training.per_example._layer_gradients import call_of, of_a_call, trained
+from dptheory.training.per_example._layer_gradients import Places, call_of, of_a_call, trained
 from dptheory.training.per_example._layer_hooks import MODES, HookedModule, Resting
 from tests.refused import refused
 from tests.training import errors_table as t
@@ -259,7 +259,7 @@ class Masked(nn.Module):
 def samples(layer: nn.Module, *args, by_forward: bool = False, **kwargs) -> dict[nn.Parameter, torch.Tensor]:
     """Of the sum of squares of the output's rows."""
     output = layer(*args, **kwargs)
-    call = call_of(layer, args, kwargs, output, set())
+    call = call_of(layer, args, kwargs, output, Places())
     return of_a_call(layer, call, 0, 2.0 * output.detach(), by_forward=by_forward)
 
 
@@ -312,7 +312,7 @@ def test_no_argument_with_examples() -> None:
     output = torch.zeros(3, 4)
     with pytest.raises(ValueError, match=r"\b3\b"):
         of_a_call(
-            layer, call_of(layer, (torch.zeros(1, 4), torch.eye(4)), {}, output, set()), 0, output, by_forward=False
+            layer, call_of(layer, (torch.zeros(1, 4), torch.eye(4)), {}, output, Places()), 0, output, by_forward=False
         )
 
 

@@ -437,6 +437,22 @@ def test_a_gradient_past_a_layer_is_refused_whenever_it_comes(way: str, steps: i
     assert optimizer.accountant.steps == steps + 1
 
 
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
+def test_a_gradient_of_zero_is_not_yet_one_that_was_compared(mode: str) -> None:
+    """A gate that opens in the second step: the weight behind it is also used past its layer."""
+    model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
+    private, optimizer = attached(model, grad_sample_mode=mode)
+    for gate in (0.0, 1.0):
+        optimizer.begin_batch(ROWS)
+        optimizer.zero_grad()
+        output = gate * (private(torch.randn(ROWS, 3)) + torch.randn(ROWS, 3) @ model[1].weight)
+        output.square().sum(1).mean().backward()
+        if gate == 0.0:
+            optimizer.step()
+    with refused("1.weight"):
+        optimizer.step()
+
+
 @pytest.mark.parametrize("way", ["penalty", "scale", "hook"])
 @pytest.mark.parametrize("mode", ["factors", "hooks", "functorch", "whole network"])
 def test_what_moves_gradients_later_is_refused_in_the_fourth_step(way: str, mode: str) -> None:
@@ -576,6 +592,26 @@ def test_a_table_beside_the_examples_may_have_as_many_rows_as_these(mode: str, v
         wanted = sgd.alone(plain, examples, lambda rows, x=x: plain(x[rows]).square().sum(1).mean(), views=views)
         for p, rows in zip(optimizer.params, wanted, strict=True):
             close(torch.as_tensor(p.grad_sample[:]), rows)
+        optimizer.step()
+
+
+@pytest.mark.parametrize("mode", ["factors", "hooks", "functorch"])
+def test_one_row_for_all_now_and_then_leaves_the_others_theirs(mode: str) -> None:
+    """A condition of each example, and at times none: the same row for all."""
+    torch.manual_seed(0)
+    model = t.Model(lambda m, x, c: m.b(m.a(x, c, True)), a=Scored(), b=nn.Linear(6, 3)).double()
+    plain = deepcopy(model)
+    private, optimizer = sgd.attach(model, lr=0.0, sampling_rate=0.5, expected_batch_size=5, grad_sample_mode=mode)
+    for examples, rows in ((6, 6), (8, 1), (5, 5), (7, 7)):
+        x, c = draw(examples, 6), draw(rows, 6)
+        optimizer.begin_batch(examples)
+        optimizer.zero_grad()
+        private(x, c).square().sum(1).mean().backward()
+        wanted = sgd.alone(
+            plain, examples, lambda own, x=x, c=c: plain(x[own], c if len(c) == 1 else c[own]).square().sum(1).mean()
+        )
+        for p, found in zip(optimizer.params, wanted, strict=True):
+            close(torch.as_tensor(p.grad_sample[:]), found)
         optimizer.step()
 
 
