@@ -37,7 +37,7 @@ READ = {
     ],
     "_other_samplers._shuffled": ["epsilon_bounds", "shuffled_epsilon_lower_bound", "shuffled_epsilon_upper_bound"],
     "_privacy_options.Given": [
-        "Composition", "Composition", "Composition", "Composition", "Step", "Step", "Step", "of_steps", "read_composition",
+        "Composition", "Composition", "Composition", "Composition", "Step", "Step", "Step", "adjacency", "of_steps", "read_composition",
     ],
     "_privacy.show_epsilon": ["epsilon_bounds", "rdp_epsilon"],
     "_privacy.show_delta": ["delta_bounds"],

@@ -1,6 +1,7 @@
 """Which physical batches make up one batch, and what a loop leaves in ``p.grad``: the sum of its per-sample gradients, unchanged."""
 
 import math
+import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -288,6 +289,8 @@ class GradientSums:
         self._next: dict[int, int] = {}
         """By parameter: the step in which it is compared next; all in the first in which they have a gradient."""
         self._bare: set[int] = set()
+        # of convolutions, in steps in which weights are compared; says of itself that it is no error
+        warnings.filterwarnings("ignore", "grad and param do not obey the gradient layout contract")
 
     def start_again(self) -> None:
         """Compare every parameter once more: others are trained now."""
@@ -353,15 +356,13 @@ class GradientSums:
         largest = cache(lambda: max(self._size(rows) for rows in samples.parts) / 3)
         fits: dict[Any, bool | None] = {}
         for (p, rows), (difference, norm), (_, half) in zip(found, known, off, strict=True):
-            if not math.isfinite(difference):
+            if norm == 0.0 or not math.isfinite(difference):  # zeros may be a loop's own, where nothing else is left
                 continue
             for size in (float, partial(self._size, rows), nearby, largest):
                 allowed = _OF_GRADIENT * norm + (OF_HALF_ROWS if half else _OF_ROWS) * size()
                 fits[p] = difference <= allowed if math.isfinite(allowed) else None
                 if fits[p]:
                     break
-            if fits[p] and norm == 0.0:  # says nothing of what comes later
-                fits[p] = None
         return fits
 
 
