@@ -38,6 +38,11 @@ def printed(rows: list[torch.Tensor]) -> torch.Tensor:
     return fingerprint(as_gradients(rows), seed=5)
 
 
+def passed(rows: torch.Tensor, activations: list[tuple[str, torch.Tensor]]) -> Passed:
+    """Of a batch in one part."""
+    return Passed(rows, activations, torch.full((len(rows),), float(len(rows))))
+
+
 def test_a_fingerprint_has_norms_and_components() -> None:
     found = printed(ROWS)
     assert found.shape == (6, 4) and found.dtype == torch.float64
@@ -85,8 +90,8 @@ def test_the_input_says_whether_the_loop_changed_places() -> None:
     longer, other = noted + torch.tensor([0.0, 0.0, 4.0]), noted.clone()
     other[2] += 1.0
     for now, kept in ((noted, True), (longer, True), (other, True), (noted.flip(0), False), (noted[:3], False)):
-        assert in_place(Passed(rows, [("", noted)]), Passed(rows, [("", now)]), (2,)) == kept
-    assert not in_place(Passed(rows, []), Passed(rows, []), (2,))
+        assert in_place(passed(rows, [("", noted)]), passed(rows, [("", now)]), (2,)) == kept
+    assert not in_place(passed(rows, []), passed(rows, []), (2,))
 
 
 def test_small_gradients_beside_large_ones_may_differ_by_their_rounding() -> None:
@@ -114,8 +119,8 @@ def test_an_explanation_names_input_layer_or_loss() -> None:
     names = ["one.weight", "two.bias"]
 
     def told(*layers: tuple[str, torch.Tensor], flags: tuple[bool, bool] = (True, True)) -> str:
-        quiet = Passed(before, [(name, noted) for name, _ in layers])
-        found = explained(quiet, Passed(before, layers), (0,), torch.tensor(flags), names, EXACT)
+        quiet = passed(before, [(name, noted) for name, _ in layers])
+        found = explained(quiet, passed(before, layers), (0,), torch.tensor(flags), names, EXACT)
         assert found.argument == "records"
         return found.value
 
