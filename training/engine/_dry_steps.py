@@ -51,9 +51,7 @@ _RANDOM = "not probed: the same batch gives other gradients each time (randomnes
 _SHAPES = "not probed: steps with one number of records have other numbers of gradients"
 _ALONE = "not probed: a comparison needs two records"
 _ZERO = "not probed: all gradients were zero"
-_UNMOVED = (
-    "not probed: no gradient moved with its own record, as if the loop took its records from elsewhere than the batch"
-)
+_UNMOVED = "not probed: no gradient moved with its own record, as if the loop did not use the records of the batch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +63,11 @@ class Trial:
     """Places of the records that are not those of the plan's first batch."""
     short: bool = False
     """Whether the last record of that batch is not in this one."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is that batch."""
+        return not (self.replaced or self.short)
 
 
 class DrySteps:
@@ -238,18 +241,14 @@ class DrySteps:
         return [(name, by_example(torch.cat([part[name] for part in parts]), self._views)) for name in names]
 
     def _compare(self, names: Sequence[str]) -> None:
-        plain = [
-            self._left[number]
-            for number, trial in enumerate(self._plan)
-            if not (trial.replaced or trial.short) and number in self._left
-        ]
+        plain = [self._left[number] for number, trial in enumerate(self._plan) if trial.plain and number in self._left]
         if not plain:
             return
         if len(plain) > 1 and not still(plain[0].rows, plain[1].rows, self._rounding):
             self._give_up(_RANDOM)
             return
         for number, trial in enumerate(self._plan):
-            if (trial.replaced or trial.short) and number in self._left:
+            if not trial.plain and number in self._left:
                 after = self._left[number]
                 if trial.short:
                     fault = counted(plain[-1], after, self._rounding)

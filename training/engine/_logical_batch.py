@@ -274,7 +274,7 @@ _OF_GRADIENT, _OF_ROWS = 1e-2, 1e-3
 
 
 class GradientSums:
-    """Compares the two, of weights in the 1st, 4th, 16th, ... step, of biases and others of one axis in each.
+    """Compares the two, of weights in the 1st, 4th, 16th, ... step or part of one, of biases and others of one axis in each.
 
     What a loss takes past the layers later shows at weights that are kept as factors, which are out of the graph within their layers.
     Opacus works per-sample gradients out by itself. They are others where a parameter is used outside its layer, or where

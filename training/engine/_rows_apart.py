@@ -116,12 +116,12 @@ class Passed:
     Attributes:
         activations: of the layers' outputs, in forward order: name, and for each record norm, sum and number of entries,
             (batch, 3); the first is that of the model's input, under the name "".
-        beside: of each record the number of records in its part of the batch, (batch,).
+        part_sizes: of each record the number of records in its part of the batch, (batch,).
     """
 
     rows: torch.Tensor
     activations: Sequence[tuple[str, torch.Tensor]]
-    beside: torch.Tensor
+    part_sizes: torch.Tensor
 
 
 def by_example(found: torch.Tensor, views: int) -> torch.Tensor:
@@ -157,8 +157,8 @@ _OF_LOSS = (
 
 _RATIO = 1e-3
 _OF_COUNT = (
-    "the gradients of all records change with the number of records in the batch, which is private: the loss must be what "
-    "loss_reduction says of it, with 'mean' the mean over the records of the batch, with 'sum' their sum, not divided by any number"
+    "the gradient of each record changes with the number of records in the batch, which is private: with loss_reduction='mean' the "
+    "loss must be the mean over the records of the batch, with loss_reduction='sum' their sum"
 )
 
 
@@ -168,7 +168,7 @@ def counted(before: Passed, after: Passed, rounding: Rounding) -> ArgumentError 
     All are as by a sum that was taken for a mean, by a mean that was taken for a sum, or by a sum over one more. What a loop draws for
     each record may be another in a smaller batch: so other changes say nothing.
     """
-    count, (had, have) = len(after.rows), (before.beside[: len(after.rows)], after.beside)
+    count, (had, have) = len(after.rows), (before.part_sizes[: len(after.rows)], after.part_sizes)
     own, new = (found.rows[:count, : found.rows.shape[1] // 2].norm(dim=1) for found in (before, after))
     allowed = _allowed(own, float(own.max()), rounding) + _RATIO * own
     more = (had + 1) / (have + 1)

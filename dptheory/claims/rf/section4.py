@@ -390,13 +390,12 @@ def shuffled_delta(sigma: float, batches: int, epochs: int, epsilon: float) -> t
     return float(gains.mean()), float(gains.std() / math.sqrt(loss.size))
 
 
-def _spends_more_shuffled(where: str) -> bool:
-    epsilon, sigma, rate, steps = _run(where)
-    batches, epochs = round(1 / rate), round(steps * rate)
-    found = privacy.samplers.shuffled_epsilon_lower_bound(
-        noise_multiplier=sigma, batches=batches, epochs=epochs, delta=_DELTA
+def shuffled_epsilon(where: str) -> float:
+    """What a row spends at least on shuffled batches."""
+    _, sigma, rate, steps = _run(where)
+    return privacy.samplers.shuffled_epsilon_lower_bound(
+        noise_multiplier=sigma, batches=int(1 / rate), epochs=round(steps * rate), delta=_DELTA
     )
-    return found > epsilon
 
 
 def _simulated_spends_more(where: str) -> bool:
@@ -432,7 +431,7 @@ def _(where: str) -> Sides:
 def _(where: str) -> Sides:
     """the printed noise does not keep it on shuffled batches, simulated"""
     return (
-        _spends_more_shuffled(where),
+        shuffled_epsilon(where) > _run(where)[0],
         lambda: _simulated_spends_more(where),
         lambda: _spent(where).lower > _run(where)[0],
     )
