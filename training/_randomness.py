@@ -150,6 +150,16 @@ class RandomStates:
             random.getstate(),
         )
 
+    def still(self) -> bool:
+        """Whether nothing was drawn since then."""
+        now = RandomStates.now(of_torch=self.torch_cpu is not None, of_cuda=self.torch_cuda is not None)
+        return self._parts() == now._parts()
+
+    def _parts(self) -> tuple[Any, ...]:
+        kind, *rest = self.numpy if isinstance(self.numpy, tuple) else (self.numpy,)
+        arrays = [one.numpy() for one in (self.torch_cpu, *(self.torch_cuda or ())) if one is not None]
+        return [one.tobytes() for one in (*arrays, *rest[:1])], str(kind), rest[1:], self.python
+
     def restore(self) -> None:
         """Set them back."""
         if self.torch_cpu is not None:

@@ -104,7 +104,7 @@ class DrySteps:
         self._handed = 0
         self._left: dict[int, Passed] = {}
         self._parts: list[torch.Tensor] = []
-        self._rounding = Rounding(0.0, 0.0)
+        self._rounding = Rounding(0.0, 0.0, 0.0)
         self._states: RandomStates | None = None
         self._seed = 0
         self._releases = self._attempts = 0
@@ -195,7 +195,10 @@ class DrySteps:
         alike = len({p.shape[1] for p in self._parts}) == 1
         sizes = torch.tensor([len(p) for p in self._parts])
         passed = Passed(
-            torch.cat(self._parts) if alike else torch.zeros(0), self._noted(), sizes.repeat_interleave(sizes).double()
+            torch.cat(self._parts) if alike else torch.zeros(0),
+            self._noted(),
+            sizes.repeat_interleave(sizes).double(),
+            drew=self._states is None or not (self._of_torch and self._states.still()),
         )
         self.drop()
         if self._states is not None:
@@ -233,10 +236,15 @@ class DrySteps:
         self._due = [] if self._attempts >= _MOST_ATTEMPTS else [self._releases, *_later(self._due, self._releases)]
 
     def _noted(self) -> list[tuple[str, torch.Tensor]]:
-        """Inputs and outputs of the layers, the last of each layer's, of all parts together."""
-        parts = [dict(part) for part in self._forward.parts]
-        if len(parts) != len(self._parts):
+        """Inputs and outputs of the layers, the last of each layer's, of all parts together; of several passes the inputs alone."""
+        passes, left = divmod(len(self._forward.parts), max(len(self._parts), 1))
+        if left or not passes:
             return []
+        parts = [dict(part) for part in self._forward.parts]
+        if passes > 1:
+            inputs = [part.get("", torch.zeros(0)) for part in parts]
+            ours = [inputs[start : start + passes] for start in range(0, len(inputs), passes)]
+            parts = [{"": _together(part)} if len({len(one) for one in part}) == 1 else {} for part in ours]
         names = [name for name in parts[0] if all(name in part for part in parts)]
         return [(name, by_example(torch.cat([part[name] for part in parts]), self._views)) for name in names]
 
@@ -338,8 +346,8 @@ class DryForward:
                 self.precisions.add(torch.get_autocast_dtype(device))
         self._inside = True
         found = [one for one in map(_fingerprint, _tensors(inputs)) if one is not None]
-        alike = [(number + 1) * one for number, one in enumerate(found) if len(one) == len(found[0])]
-        self.parts.append([("", torch.stack(alike).sum(0))] if alike else [])
+        alike = [one for one in found if len(one) == len(found[0])]
+        self.parts.append([("", _together(alike))] if alike else [])
 
     def end(self) -> None:
         """The step is over, or was left out: dropout is as it was."""
@@ -365,6 +373,10 @@ class DryForward:
                 self.parts[-1] += [(name, one) for one in found if one is not None][:1]
 
         return note
+
+
+def _together(found: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.stack([(number + 1) * one for number, one in enumerate(found)]).sum(0)
 
 
 def _tensors(found: Any) -> Iterator[torch.Tensor]:

@@ -43,7 +43,11 @@ class SeededIndices(list[int]):
         parts = function(*(one._plain() if isinstance(one, SeededIndices) else one for one in args), **options)
         if function is not np.array_split:
             return parts
-        return [SeededIndices(part.tolist(), self.seed + number + 1) for number, part in enumerate(parts)]
+        starts = np.cumsum([0, *map(len, parts)])  # of each record the same seed, however the batch is cut
+        return [
+            SeededIndices(part.tolist(), self.seed + _ROW_STEP * int(start))
+            for start, part in zip(starts, parts, strict=False)
+        ]
 
     def tolist(self) -> "SeededIndices":
         """Itself: as a part of a batch is asked for."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ _FLOOR = 16.0
 """In units in the last place of the largest gradient: what is left of a difference of numbers of that size."""
 _MOST, _MOST_IN_HALF = 2.0**-10, 2.0**-5
 """Largest tolerance; in half precision."""
+_BY_SHAPE, _BY_SHAPE_OF_GPU = 2.0**-10, 2.0**-7
 
 
 def fingerprint(samples: PerExampleGradients, seed: int) -> torch.Tensor:
@@ -47,10 +48,12 @@ class Rounding:
     Attributes:
         unit: one unit in the last place of 1, in the coarsest precision that takes part.
         share: of a record's gradient.
+        by_shape: of a record's gradient in batches of other shapes, for which a GPU may choose kernels that round their inputs.
     """
 
     unit: float
     share: float
+    by_shape: float = _BY_SHAPE
 
     @classmethod
     def of(cls, samples: PerExampleGradients, *others: torch.dtype) -> "Rounding":
@@ -60,17 +63,27 @@ class Rounding:
         shapes = samples.shapes
         largest = max(shape[1:].numel() if len(shape) > 1 else shape.numel() for shape in shapes)
         terms = 2.0 * len(shapes) * max(largest, 1)
-        return cls(unit, min(_MARGIN * math.sqrt(terms) * unit, _MOST if unit < 1e-5 else _MOST_IN_HALF))
+        share = min(_MARGIN * math.sqrt(terms) * unit, _MOST if unit < 1e-5 else _MOST_IN_HALF)
+        return cls(
+            unit, share, _BY_SHAPE if all(one.device.type == "cpu" for one in samples.parts) else _BY_SHAPE_OF_GPU
+        )
 
 
 def moved(
-    before: torch.Tensor, after: torch.Tensor, replaced: Collection[int], rounding: Rounding, *, in_place: bool = False
+    before: torch.Tensor,
+    after: torch.Tensor,
+    replaced: Collection[int],
+    rounding: Rounding,
+    *,
+    in_place: bool = False,
+    more: float = 0.0,
 ) -> torch.Tensor | None:
     """Which tensors' gradients moved for a record that was not replaced.
 
     A difference is held against the norm of the record's whole gradient. Where that is much smaller than the largest one, it
     may be a difference of larger numbers, and their geometric mean takes its place. Rows that changed places together, in all
-    tensors alike, have not moved, unless the model got them in their old places (``in_place``). None where no gradient moved.
+    tensors alike, have not moved, unless the model got them in their old places (``in_place``). None where no gradient moved by that
+    and this share ``more`` of it.
     """
     count = before.shape[1] // 2
     kept = torch.tensor([row not in replaced for row in range(len(before))])
@@ -78,7 +91,7 @@ def moved(
     changed = finite != still
     before, after = before.where(finite, 0.0), after.where(still, 0.0)
     own = before[:, :count].norm(dim=1)
-    allowed = _allowed(own, float(own[kept].max()), rounding)[:, None]
+    allowed = (_allowed(own, float(own[kept].max()), rounding) + more * own)[:, None]
     differs = ((before - after).abs() > allowed) | changed
     if not differs[kept].any():
         return None
@@ -117,11 +130,18 @@ class Passed:
         activations: of the layers' outputs, in forward order: name, and for each record norm, sum and number of entries,
             (batch, 3); the first is that of the model's input, under the name "".
         part_sizes: of each record the number of records in its part of the batch, (batch,).
+        drew: the loop may have drawn random numbers.
     """
 
     rows: torch.Tensor
     activations: Sequence[tuple[str, torch.Tensor]]
     part_sizes: torch.Tensor
+    drew: bool = False
+
+    def of_first(self, count: int) -> "Passed":
+        """Of the first records alone."""
+        there = [(name, found[:count]) for name, found in self.activations if len(found) == len(self.rows)]
+        return replace(self, rows=self.rows[:count], activations=there, part_sizes=self.part_sizes[:count])
 
 
 def by_example(found: torch.Tensor, views: int) -> torch.Tensor:
@@ -155,10 +175,9 @@ _OF_LOSS = (
 )
 
 
-_RATIO = 1e-3
 _OF_COUNT = (
     "the gradient of each record changes with the number of records in the batch, which is private: with loss_reduction='mean' the "
-    "loss must be the mean over the records of the batch, with loss_reduction='sum' their sum"
+    "loss, every term of it, must be the mean over the records of the batch, with loss_reduction='sum' their sum"
 )
 
 
@@ -166,17 +185,22 @@ def counted(before: Passed, after: Passed, rounding: Rounding) -> ArgumentError 
     """What to say of gradients that go with the number of records, of a batch and its first ones alone; None of others.
 
     All are as by a sum that was taken for a mean, by a mean that was taken for a sum, or by a sum over one more. What a loop draws for
-    each record may be another in a smaller batch: so other changes say nothing.
+    each record may be another in a smaller batch, so that other changes say something only where it drew nothing and the model got
+    the same records in the same places.
     """
-    count, (had, have) = len(after.rows), (before.part_sizes[: len(after.rows)], after.part_sizes)
-    own, new = (found.rows[:count, : found.rows.shape[1] // 2].norm(dim=1) for found in (before, after))
-    allowed = _allowed(own, float(own.max()), rounding) + _RATIO * own
+    before = before.of_first(len(after.rows))
+    had, have = before.part_sizes, after.part_sizes
+    own, new = (found.rows[:, : found.rows.shape[1] // 2].norm(dim=1) for found in (before, after))
+    allowed = _allowed(own, float(own.max()), rounding) + rounding.by_shape * own
     more = (had + 1) / (have + 1)
     for factor in (have / had, had / have, have / had * more, more):
         moves = ((factor - 1) * own).abs() > allowed
         if bool(moves.any()) and bool(((new - factor * own).abs() <= allowed).all()):
             return ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
-    return None
+    if before.drew or after.drew or not in_place(before, after, ()):
+        return None
+    flags = moved(before.rows, after.rows, (), rounding, in_place=True, more=rounding.by_shape)
+    return None if flags is None else ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
 
 
 def mixed(

@@ -370,6 +370,54 @@ def test_a_loss_is_what_loss_reduction_says_of_it(name: str, reduction: str, par
     assert run[1].accountant.steps == 0
 
 
+def _losses(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    return F.cross_entropy(model(batch["x"]), batch["y"], reduction="none")
+
+
+BY_COUNT: dict[str, Loss] = {
+    "a sum beside a mean": lambda model, batch: _losses(model, batch).mean() + 0.02 * model(batch["x"]).square().sum(),
+    "weights by place": lambda model, batch: (torch.linspace(0.5, 1, len(batch["y"])) * _losses(model, batch)).mean(),
+    "a temperature": lambda model, batch: F.cross_entropy(model(batch["x"]) * len(batch["y"]) / BATCH, batch["y"]),
+}
+"""Losses whose gradients of single records go with the number of records, and not all in one ratio."""
+
+
+@pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
+@pytest.mark.parametrize("part", [None, 5])
+@pytest.mark.parametrize("name", sorted(BY_COUNT))
+def test_a_loss_that_goes_with_the_number_of_records_is_refused(name: str, part: int | None, mode: str) -> None:
+    run = made(mlp, grad_sample_mode=mode)
+    with refused("loss_reduction", "loss"):
+        one_pass(run, BY_COUNT[name], part=part)
+    assert run[1].accountant.steps == 0
+
+
+class Augmented(Records):
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        found = super().__getitem__(index)
+        return found | {"x": found["x"] + torch.randn(WIDTH)}
+
+
+@pytest.mark.parametrize(("part", "workers"), [(None, 0), (None, 1), (BATCH - 1, 0)])
+def test_a_record_is_augmented_alike_in_a_smaller_batch(part: int | None, workers: int) -> None:
+    """However the two are cut in parts, so that the sum is seen: a batch of 12 in two, one of 11 in one."""
+    run = made(mlp, data=Augmented(), workers=workers)
+    with refused("loss_reduction", "loss"):
+        one_pass(run, BY_COUNT["a sum beside a mean"], part=part)
+
+
+@pytest.mark.parametrize("part", [None, 5])
+def test_what_a_loop_draws_may_be_another_in_a_smaller_batch(part: int | None) -> None:
+    """So a sum beside a mean is not seen there; and nothing that is drawn for each record is taken for one."""
+
+    def noisy(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return F.cross_entropy(model(batch["x"] + torch.randn(batch["x"].shape)), batch["y"])
+
+    run = made(mlp)
+    one_pass(run, noisy, part=part)
+    assert run[1].accountant.steps == STEPS and run[1].privacy(1e-5).records_apart.startswith("compared")
+
+
 @pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
 @pytest.mark.parametrize(("places", "part"), [(TIMES, None), (BATCH, None), (TIMES, PART), (PART, PART)])
 def test_places_that_are_taken_for_records_are_refused(places: int, part: int | None, mode: str) -> None:
