@@ -234,9 +234,8 @@ class Claim:
 
     @property
     def page(self) -> str:
-        """Proof page, relative to ``proofs/``; the empirical claims of a paper share one page."""
-        paper, name = self.id.split(".", 1)
-        return f"{paper}/empirical.md" if self.verdict is Verdict.EMPIRICAL else f"{paper}/{name}.md"
+        """Proof page, relative to ``proofs/``; the empirical claims share one page."""
+        return "measured.md" if self.verdict is Verdict.EMPIRICAL else f"{self.id.replace('.', '/', 1)}.md"
 
     @property
     def file(self) -> str:

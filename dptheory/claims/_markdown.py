@@ -112,25 +112,31 @@ def ledger_link(paper: str) -> str:
     return f"[Ledger](../README.md#{anchor})"
 
 
-def empirical_markdown(claims: Sequence[Claim]) -> str:
-    """The measured claims of one paper, ``proofs/<paper>/empirical.md``."""
+def measured_markdown() -> str:
+    """All measured claims, ``proofs/measured.md``."""
     lines = [
         "# Measured claims",
         "",
-        *dict.fromkeys(f"{ledger_link(claim.source.paper)} › {PAPERS[claim.source.paper]}" for claim in claims),
+        "[Ledger](README.md)",
         "",
         "What the paper reports, and what our own runs say, in two words: what was seen, and where",
-        "([what the words mean](../results/claims.md)). [All studies](../results.md), and how their learning rates were chosen.",
+        "([what the words mean](results/claims.md)). [All studies](results.md), and how their learning rates were chosen.",
     ]
-    for claim in claims:
+    for claim in all_claims(verdict=Verdict.EMPIRICAL):
         seen = claim.answer.in_words if claim.answer else claim.state
-        lines += ["", f"## {claim.id}: {claim.title}", "", f"{claim.source}. Seen: **{seen}**.", ""]
+        lines += [
+            "",
+            f"## {claim.id}: {claim.title}",
+            "",
+            f"{PAPERS[claim.source.paper]}, {claim.source}. Seen: **{seen}**.",
+            "",
+        ]
         lines += [claim.statement, "", *table_head("reported", "value")]
         lines += [f"| {what} | {value} |" for what, value in claim.reported]
         if claim.answer:
             lines += ["", "Our own runs:", "", *(f"- {line}" for line in claim.answer.lines())]
         if claim.figure:
-            lines += ["", f"![{claim.title}](../figures/{claim.figure}.png)", *_caption(claim)]
+            lines += ["", f"![{claim.title}](figures/{claim.figure}.png)", *_caption(claim)]
     return "\n".join(lines) + "\n"
 
 
@@ -174,7 +180,7 @@ def _number(value: float | None) -> str:
 
 
 def page_markdown(claim: Claim, evidence: Sequence[Evidence] = ()) -> str:
-    """The whole page of a claim in Markdown, links relative to the page; of a measured claim that of its paper.
+    """The whole page of a claim in Markdown, links relative to the page; of a measured claim that of them all.
 
     Around what is written by hand it puts the neighbours in the ledger, the calculators and the checks.
 
@@ -197,7 +203,7 @@ def page_markdown(claim: Claim, evidence: Sequence[Evidence] = ()) -> str:
     if not isinstance(evidence, Sequence) or not all(isinstance(one, Evidence) for one in evidence):
         raise ArgumentError("evidence", "be what Claim.check returns", evidence)
     if claim.verdict is Verdict.EMPIRICAL:
-        return empirical_markdown(all_claims(claim.source.paper, Verdict.EMPIRICAL))
+        return measured_markdown()
     first = opening(claim)
     text = claim.page_file.read_text(encoding="utf-8").removeprefix(first)
     around = [" · ".join(_neighbours(claim)), " · ".join(_material(claim)), *_kernel(claim)]

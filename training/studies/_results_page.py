@@ -109,7 +109,7 @@ def results_pages(
     below = {
         "claims": page(
             "results_claims.md.j2",
-            linked=lambda id: f"[`{id}`](../{id.split('.')[0]}/empirical.md)",
+            linked=lambda id: f"[`{id}`](../measured.md)",
             decided_by=functools.partial(_decided_by, {one["name"] for one in sections if one["made"]}),
         ),
         "instruments": page("results_instruments.md.j2", instruments=list(_instrumented(answers, measured))),

@@ -392,20 +392,6 @@ def test_a_loss_that_goes_with_the_number_of_records_is_refused(name: str, part:
     assert run[1].accountant.steps == 0
 
 
-class Augmented(Records):
-    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        found = super().__getitem__(index)
-        return found | {"x": found["x"] + torch.randn(WIDTH)}
-
-
-@pytest.mark.parametrize(("part", "workers"), [(None, 0), (None, 1), (BATCH - 1, 0)])
-def test_a_record_is_augmented_alike_in_a_smaller_batch(part: int | None, workers: int) -> None:
-    """However the two are cut in parts, so that the sum is seen: a batch of 12 in two, one of 11 in one."""
-    run = made(mlp, data=Augmented(), workers=workers)
-    with refused("loss_reduction", "loss"):
-        one_pass(run, BY_COUNT["a sum beside a mean"], part=part)
-
-
 @pytest.mark.parametrize("part", [None, 5])
 def test_what_a_loop_draws_may_be_another_in_a_smaller_batch(part: int | None) -> None:
     """So a sum beside a mean is not seen there; and nothing that is drawn for each record is taken for one."""
@@ -691,6 +677,14 @@ class Augmented(Records):
         for _ in range(1 + 5 * int(found["y"] == 4)):
             noise = torch.rand(WIDTH) + random.random() + float(np.random.rand())  # noqa: NPY002
         return found | {"x": found["x"] + noise}
+
+
+@pytest.mark.parametrize(("part", "workers"), [(None, 0), (None, 1), (BATCH - 1, 0)])
+def test_a_record_is_augmented_alike_in_a_smaller_batch(part: int | None, workers: int) -> None:
+    """However the two are cut in parts, so that the sum is seen: a batch of 12 in two, one of 11 in one."""
+    run = made(mlp, data=Augmented(), workers=workers)
+    with refused("loss_reduction", "loss"):
+        one_pass(run, BY_COUNT["a sum beside a mean"], part=part)
 
 
 @pytest.mark.parametrize(("workers", "part"), [(0, None), (0, 5), (2, None)])

@@ -437,10 +437,10 @@ def test_before_any_result(tmp_path: Path) -> None:
     assert set(found.below) == {"claims", "instruments"}
     claimed = found.below["claims"]
     assert "2 claims: 0 seen, 0 trend only, 0 not seen, 0 opposite, 0 open, 2 not run." in claimed
-    assert r"| [`rs.fig5`](../rs/empirical.md) | not run |  | no \| way |" in claimed
-    assert f"| [`rs.table2`](../rs/empirical.md) | not run | {CELL}: +2.6 points | [invented]({DECLARED}) |" in claimed
+    assert r"| [`rs.fig5`](../measured.md) | not run |  | no \| way |" in claimed
+    assert f"| [`rs.table2`](../measured.md) | not run | {CELL}: +2.6 points | [invented]({DECLARED}) |" in claimed
     details = claimed.split("## What was asked and found")[1].split("## Corrected")[0].split()
-    assert " ".join(details) == f"- [`rs.table2`](../rs/empirical.md), not run. {asked('higher').question}"
+    assert " ".join(details) == f"- [`rs.table2`](../measured.md), not run. {asked('higher').question}"
 
 
 def test_a_study_has_a_page_with_its_first_comparison(tmp_path: Path) -> None:
@@ -597,7 +597,7 @@ def test_what_was_asked_and_found(tmp_path: Path) -> None:
         text = _results_page.results_pages({"invented": WANTED}, {"invented": ()}, answers, finds).below["claims"]
         lines = text.split("## What was asked and found\n\n")[1].split("\n\n")[0].splitlines()
         assert lines == [
-            f"- [`rs.table2`](../rs/empirical.md), {answer.in_words}. Is it?",
+            f"- [`rs.table2`](../measured.md), {answer.in_words}. Is it?",
             *(f"  - {one}" for one in answer.findings),
             "  - differs in: it is invented",
             *(["  - asked after the results, deciding nothing: that too"] if beside else []),
@@ -608,7 +608,7 @@ def test_what_was_asked_and_found(tmp_path: Path) -> None:
     both = {"rs.fig5": measured, "rs.fig4": claims.Answer()}
     text = _results_page.results_pages({"invented": WANTED}, {"invented": ()}, both, finds).below["claims"]
     assert text.split("## What was asked and found\n\n")[1].split("\n\n")[0].splitlines() == [
-        "- [`rs.fig5`](../rs/empirical.md), seen, small setting. Does it?", f"  - {number}", "  - differs in: all",
+        "- [`rs.fig5`](../measured.md), seen, small setting. Does it?", f"  - {number}", "  - differs in: all",
     ]  # fmt: skip
 
 
