@@ -138,6 +138,12 @@ def test_what_was_measured() -> None:
     compared = ("freeze", "dp-sgd", ["final"])
     (network,) = [row for row in results["handcrafted"] if (row["arm"], row["against"], row["phases"]) == compared]
     assert says(text, *(f"{-network[key]:.2f}" for key in ("mean", "high", "low")))
+    labels, _ = _answer("gep.table5").findings
+    printed = {what: float(value.split()[0]) for what, value in claims.get("gep.table5").reported}
+    gain = printed["CIFAR10, random labels: yes"] - printed["CIFAR10, random labels: no"]
+    assert labels.outcome == "the opposite" and says(text, f"{gain:.1f}", _loss(labels))
+    (source,) = [row for row in results["auxiliary"] if (row["arm"], row["against"]) == ("other", "own")]
+    assert says(text, *(f"{-source[key]:.2f}" for key in ("mean", "high", "low")))
     table = papers.table("rf.table1")
     cells = {table.cell(f"Handcrafted CNN, epsilon 3.0, {what}").text for what in ("baseline", "random freeze")}
     assert len(cells) == 1
