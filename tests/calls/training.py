@@ -208,7 +208,9 @@ CALLS: Calls = {
     "dptheory.training.engine.PrivacyAccountant.get_epsilon": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
     "dptheory.training.engine.PrivacyAccountant.epsilon_if_secure": [call(self=PrivacyAccountant(0.1), delta=1e-5)],
     "dptheory.training.engine.PrivacyAccountant.composition": [call(self=PrivacyAccountant(0.1))],
-    "dptheory.training.engine.PrivacyAccountant.limit": [call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5)],
+    "dptheory.training.engine.PrivacyAccountant.limit": [
+        call(self=Fresh(lambda: PrivacyAccountant(0.1)), epsilon=3.0, delta=1e-5, records=1000)
+    ],
     "dptheory.training.engine.PrivacyAccountant.record": [
         call(self=Fresh(lambda: PrivacyAccountant(0.1)), cost=m.StepCost(1.0), epochs=0)
     ],

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 import math
 import secrets
 from collections import Counter
@@ -28,6 +29,8 @@ from dptheory.privacy.index_sets import joint_epsilon, joint_rdp
 from dptheory.pruning import SubsetMallows
 from dptheory.training._streams import this_process
 from dptheory.training.mechanisms import StepCost
+
+_log = logging.getLogger("dptheory.training")
 
 # --- The state of an accountant: the steps that each process has made of a run, as plain values
 
@@ -393,9 +396,17 @@ class PrivacyAccountant:
         """
         return composition_of(self._spent, self.sampling_rate, self._releases, self._epoch)
 
-    def limit(self, *, epsilon: float, delta: float) -> None:
-        """Set a budget, which :meth:`clear` enforces; delta in [1e-30, 0.99]."""
+    def limit(self, *, epsilon: float, delta: float, records: int | None = None) -> None:
+        """Set a budget, which :meth:`clear` enforces; delta in [1e-30, 0.99], with a warning from 1 / ``records`` on."""
         self._budget = _validate.real("epsilon", epsilon, 0.0, ends="()"), _delta(delta)
+        if records is not None and delta * _validate.integer("records", records, 1) >= 1:
+            _log.warning(
+                "a delta of %g promises little to each of %d records: who publishes one of them at random keeps a delta of %.2g; "
+                "take a much smaller one",
+                delta,
+                records,
+                1 / records,
+            )
         self._forget()
 
     def clear(self, cost: StepCost, *, epochs: int = 0) -> None:

@@ -114,7 +114,7 @@ def make_private_with_epsilon(
         except ValueError:
             mechanism.leave()  # for a call that does not fail
             raise
-    wrapped.accountant.limit(epsilon=epsilon, delta=delta)
+    wrapped.accountant.limit(epsilon=epsilon, delta=delta, records=len(data_loader.dataset))  # type: ignore[arg-type]
     return private, wrapped, batches
 
 

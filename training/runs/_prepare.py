@@ -234,7 +234,7 @@ def _prepared(config: RunConfig, device: torch.device) -> Run:
     optimizer.probe(apart)
     _warn_of_another_number(config, len(train), steps, optimizer.noise_multiplier)
     if config.epsilon is not None:
-        optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta)
+        optimizer.accountant.limit(epsilon=config.epsilon, delta=config.delta, records=len(train))
     out = max(auxiliary.used, config.unjudged)
     test = aside if config.aside else Images(test.name, test.pixels[out:], test.labels[out:])
     averaged = config.average or config.average_decay

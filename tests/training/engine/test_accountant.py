@@ -188,6 +188,19 @@ def test_what_nothing_protects_costs_everything() -> None:
     assert accountant((exact, 1)).epsilon(DELTA) == math.inf
 
 
+@pytest.mark.parametrize(("delta", "warned"), [(0.1, True), (1 / 40, True), (0.02, False), (1e-5, False)])
+def test_a_delta_at_which_a_whole_record_may_be_published_is_warned_of(
+    delta: float, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = nn.Linear(3, 2)
+    data = TensorDataset(torch.zeros(40, 3), torch.zeros(40, dtype=torch.long))
+    make_private_with_epsilon(
+        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=DataLoader(data, 10),
+        mechanism=m.DpSgd(), max_grad_norm=1.0, target_epsilon=1.0, target_delta=delta, epochs=1,
+    )  # fmt: skip
+    assert any("each of 40 records" in one.getMessage() for one in caplog.records) is warned
+
+
 def test_more_steps_than_the_accountants_take_are_bounded_without_amplification() -> None:
     kept = PrivacyAccountant(1e-4)
     spent = [({"noise_multiplier": 10.0, "selection": None, "mask": None}, 2_000_000)]
