@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 
 from dptheory.errors import ArgumentError
 from dptheory.training._randomness import RandomStates, fresh_generator
-from dptheory.training.engine._random_states import SeededIndices
+from dptheory.training.engine._random_states import Collating, SeededIndices
 from dptheory.training.engine._rows_apart import (
     CANDIDATES,
     Passed,
@@ -104,7 +104,7 @@ class DrySteps:
         self._handed = 0
         self._left: dict[int, Passed] = {}
         self._parts: list[torch.Tensor] = []
-        self._rounding = Rounding(0.0, 0.0, 0.0)
+        self._rounding, self._on_cpu = Rounding(0.0, 0.0), False
         self._states: RandomStates | None = None
         self._seed = 0
         self._releases = self._attempts = 0
@@ -132,6 +132,7 @@ class DrySteps:
         if self._states is None:
             self._states = RandomStates.now(of_torch=self._of_torch)
         self._states.restore()
+        Collating.drew = None
         if not self._said:
             _log.warning(
                 "the first %d steps release nothing: they compare the gradients of one batch, with records replaced, to see that "
@@ -188,6 +189,7 @@ class DrySteps:
     def part(self, samples: PerExampleGradients) -> None:
         """Gradients of a part of a dry batch, in the order of its records."""
         self._parts.append(fingerprint(samples, self._seed))
+        self._on_cpu = all(one.device.type == "cpu" for one in samples.parts)
         self._rounding = Rounding.of(samples, *self._forward.precisions)
 
     def finish(self, trial: Trial, names: Sequence[str]) -> None:
@@ -198,7 +200,7 @@ class DrySteps:
             torch.cat(self._parts) if alike else torch.zeros(0),
             self._noted(),
             sizes.repeat_interleave(sizes).double(),
-            drew=self._states is None or not (self._of_torch and self._states.still()),
+            fixed=self._fixed(),
         )
         self.drop()
         if self._states is not None:
@@ -213,6 +215,11 @@ class DrySteps:
             self._give_up(_SHAPES)
             return
         self._compare(names)
+
+    def _fixed(self) -> bool:
+        """Whether the dry batch drew nothing but for its records one by one, so far as is known, and that on a CPU."""
+        drew = Collating.drew is not False or not self._of_torch or self._states is None or not self._states.still()
+        return self._on_cpu and not drew
 
     def drop(self) -> None:
         """Forget the parts of a dry batch that the loop has left out."""
@@ -341,9 +348,7 @@ class DryForward:
                 if layer is not self._model and not any(True for _ in layer.children()):
                     self._handles.append(layer.register_forward_hook(self._note(name)))
                 self._rest(layer)
-        for device in ("cpu", "cuda"):
-            if torch.is_autocast_enabled(device):
-                self.precisions.add(torch.get_autocast_dtype(device))
+        self._note_precision()
         self._inside = True
         found = [one for one in map(_fingerprint, _tensors(inputs)) if one is not None]
         alike = [one for one in found if len(one) == len(found[0])]
@@ -366,9 +371,15 @@ class DryForward:
     def _leave(self, *_: Any) -> None:
         self._inside = False  # what is worked out anew in the backward pass is not noted again
 
+    def _note_precision(self) -> None:
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                self.precisions.add(torch.get_autocast_dtype(device))
+
     def _note(self, name: str) -> Any:
         def note(_: nn.Module, __: Any, output: Any) -> None:
             if self._inside:
+                self._note_precision()
                 found = (_fingerprint(tensor) for tensor in _tensors(output))
                 self.parts[-1] += [(name, one) for one in found if one is not None][:1]
 
@@ -396,4 +407,9 @@ def _fingerprint(tensor: torch.Tensor) -> torch.Tensor | None:
     if tensor.dim() == 0 or tensor.layout != torch.strided or tensor.is_complex() or not len(tensor):
         return None
     flat = tensor.detach().reshape(len(tensor), tensor[:1].numel()).float()
-    return torch.stack([flat.norm(dim=1), flat.sum(1), flat.new_full((len(flat),), flat.shape[1])], 1).double().cpu()
+    weights = torch.linspace(0.5, 1.0, flat.shape[1], device=flat.device)  # so that entries that change places are seen
+    return (
+        torch.stack([flat.norm(dim=1), (flat * weights).sum(1), flat.new_full((len(flat),), flat.shape[1])], 1)
+        .double()
+        .cpu()
+    )

@@ -32,6 +32,7 @@ class SeededIndices(list[int]):
             _set_all(self.seed + _ROW_STEP * place)
             yield index
         _set_all(self.seed - 1)
+        Collating.have_read()
 
     def __reduce_ex__(self, _: SupportsIndex) -> tuple[Any, ...]:
         return SeededIndices, (self._plain(), self.seed)
@@ -62,6 +63,10 @@ class Collating(CollateAlsoNone):
 
     _kept: RandomStates | None = None
     """From before the records of a dry batch were read, in this process."""
+    _read: RandomStates
+    """From when they had been read: what is drawn after that is drawn for all of them."""
+    drew: bool | None = None
+    """Whether anything was, for the last dry batch; None where that is not known, as of worker processes."""
 
     @classmethod
     def keep(cls) -> None:
@@ -69,11 +74,19 @@ class Collating(CollateAlsoNone):
         if Collating._kept is None:
             Collating._kept = RandomStates.now(of_cuda=False)
 
+    @classmethod
+    def have_read(cls) -> None:
+        """Note the states."""
+        Collating._read = RandomStates.now(of_cuda=False)
+
     def __call__(self, batch: list[Any] | Rows) -> Any:
+        if isinstance(batch, Rows):
+            Collating.drew = bool(Collating.drew)
         try:
             return batch.whole if isinstance(batch, Rows) else super().__call__(batch)
         finally:
             if Collating._kept is not None:
+                Collating.drew = Collating.drew or not Collating._read.still()
                 Collating._kept.restore()
                 Collating._kept = None
 

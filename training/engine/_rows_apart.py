@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ _FLOOR = 16.0
 """In units in the last place of the largest gradient: what is left of a difference of numbers of that size."""
 _MOST, _MOST_IN_HALF = 2.0**-10, 2.0**-5
 """Largest tolerance; in half precision."""
-_BY_SHAPE, _BY_SHAPE_OF_GPU = 2.0**-10, 2.0**-7
 
 
 def fingerprint(samples: PerExampleGradients, seed: int) -> torch.Tensor:
@@ -48,12 +47,10 @@ class Rounding:
     Attributes:
         unit: one unit in the last place of 1, in the coarsest precision that takes part.
         share: of a record's gradient.
-        by_shape: of a record's gradient in batches of other shapes, for which a GPU may choose kernels that round their inputs.
     """
 
     unit: float
     share: float
-    by_shape: float = _BY_SHAPE
 
     @classmethod
     def of(cls, samples: PerExampleGradients, *others: torch.dtype) -> "Rounding":
@@ -63,10 +60,7 @@ class Rounding:
         shapes = samples.shapes
         largest = max(shape[1:].numel() if len(shape) > 1 else shape.numel() for shape in shapes)
         terms = 2.0 * len(shapes) * max(largest, 1)
-        share = min(_MARGIN * math.sqrt(terms) * unit, _MOST if unit < 1e-5 else _MOST_IN_HALF)
-        return cls(
-            unit, share, _BY_SHAPE if all(one.device.type == "cpu" for one in samples.parts) else _BY_SHAPE_OF_GPU
-        )
+        return cls(unit, min(_MARGIN * math.sqrt(terms) * unit, _MOST if unit < 1e-5 else _MOST_IN_HALF))
 
 
 def moved(
@@ -130,18 +124,14 @@ class Passed:
         activations: of the layers' outputs, in forward order: name, and for each record norm, sum and number of entries,
             (batch, 3); the first is that of the model's input, under the name "".
         part_sizes: of each record the number of records in its part of the batch, (batch,).
-        drew: the loop may have drawn random numbers.
+        fixed: nothing is known that may make a record's gradient another one in a batch of another size: random numbers were drawn
+            for records one by one at most, and no kernel of a GPU may have rounded its inputs for one size and not for another.
     """
 
     rows: torch.Tensor
     activations: Sequence[tuple[str, torch.Tensor]]
     part_sizes: torch.Tensor
-    drew: bool = False
-
-    def of_first(self, count: int) -> "Passed":
-        """Of the first records alone."""
-        there = [(name, found[:count]) for name, found in self.activations if len(found) == len(self.rows)]
-        return replace(self, rows=self.rows[:count], activations=there, part_sizes=self.part_sizes[:count])
+    fixed: bool = False
 
 
 def by_example(found: torch.Tensor, views: int) -> torch.Tensor:
@@ -175,32 +165,46 @@ _OF_LOSS = (
 )
 
 
+_RATIO = 1e-3
 _OF_COUNT = (
-    "the gradient of each record changes with the number of records in the batch, which is private: with loss_reduction='mean' the "
-    "loss, every term of it, must be the mean over the records of the batch, with loss_reduction='sum' their sum"
+    "the gradient of each record changes with the number of records in the batch, which is private: with loss_reduction='mean' every "
+    "term of the loss must be the mean over the records of the batch, with loss_reduction='sum' their sum (and what a generator of "
+    "the loop's own draws for a record must not go with their number)"
 )
 
 
 def counted(before: Passed, after: Passed, rounding: Rounding) -> ArgumentError | None:
     """What to say of gradients that go with the number of records, of a batch and its first ones alone; None of others.
 
-    All are as by a sum that was taken for a mean, by a mean that was taken for a sum, or by a sum over one more. What a loop draws for
-    each record may be another in a smaller batch, so that other changes say something only where it drew nothing and the model got
-    the same records in the same places.
+    All are as by a sum that was taken for a mean, by a mean that was taken for a sum, or by a sum over one more. Other changes say
+    something only where the model is known to have got the same records, and nothing else may have changed their gradients.
     """
-    before = before.of_first(len(after.rows))
-    had, have = before.part_sizes, after.part_sizes
-    own, new = (found.rows[:, : found.rows.shape[1] // 2].norm(dim=1) for found in (before, after))
-    allowed = _allowed(own, float(own.max()), rounding) + rounding.by_shape * own
+    count, (had, have) = len(after.rows), (before.part_sizes[: len(after.rows)], after.part_sizes)
+    own, new = (found.rows[:count, : found.rows.shape[1] // 2].norm(dim=1) for found in (before, after))
+    allowed = _allowed(own, float(own.max()), rounding) + _RATIO * own
     more = (had + 1) / (have + 1)
     for factor in (have / had, had / have, have / had * more, more):
         moves = ((factor - 1) * own).abs() > allowed
         if bool(moves.any()) and bool(((new - factor * own).abs() <= allowed).all()):
             return ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
-    if before.drew or after.drew or not in_place(before, after, ()):
+    places = _places(before, after) if before.fixed and after.fixed else None
+    if places is None or moved(before.rows[places], after.rows, (), rounding, in_place=True, more=_RATIO) is None:
         return None
-    flags = moved(before.rows, after.rows, (), rounding, in_place=True, more=rounding.by_shape)
-    return None if flags is None else ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
+    return ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
+
+
+def _places(before: Passed, after: Passed) -> list[int] | None:
+    """Where the records of one batch were in another, by what the model got; None where that does not tell."""
+    was, now = ([tuple(one) for one in _of_input(passed).tolist()] for passed in (before, after))
+    places = {one: place for place, one in enumerate(was)}
+    told = now and len(places) == len(was) and len(set(now)) == len(now) and set(now) <= set(was)
+    return [places[one] for one in now] if told else None
+
+
+def _of_input(passed: Passed) -> torch.Tensor:
+    """Norm and sum of what the model got for each record; none where that is not known."""
+    name, found = passed.activations[0] if passed.activations else ("", torch.zeros(0, 3))
+    return found[:, :2] if name == "" and len(found) == len(passed.rows) else torch.zeros(0, 2)
 
 
 def mixed(
@@ -237,11 +241,11 @@ def explained(
 
 def in_place(before: Passed, after: Passed, replaced: Collection[int]) -> bool:
     """Whether the model is known to have got the records that were not replaced in the same places."""
-    inputs = [passed.activations[0] for passed in (before, after) if passed.activations]
-    if len(inputs) < 2 or any(name or len(found) != len(before.rows) for name, found in inputs):
-        return False
+    was, now = _of_input(before), _of_input(after)
     kept = [row for row in range(len(before.rows)) if row not in replaced]
-    return torch.equal(inputs[0][1][kept, :2], inputs[1][1][kept, :2])
+    if not len(was) == len(now) > 0 or len(was[kept].unique(dim=0)) < len(kept):
+        return False  # of records that look alike it is not known
+    return torch.equal(was[kept], now[kept])
 
 
 def _first_layer(before: Passed, after: Passed, replaced: Collection[int], rounding: Rounding) -> str | None:
