@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import logging
 import multiprocessing
 import os
 import sys
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,10 @@ from dptheory.errors import ArgumentError
 from dptheory.training._files import JsonLines, Line
 from dptheory.training.planning._pilot import Job, Outcome, Problem, Score, pilot
 
+_log = logging.getLogger("dptheory.training")
+
 _LOOK_SECONDS = 0.5
+_BEGIN_SECONDS, _TRIES = 20.0, 3
 _BEGINS = '{"plan": "'
 
 
@@ -92,12 +97,30 @@ def runner(problem: Problem, executor: Executor | None) -> Iterator[Run]:
     """
     if executor is not None:
         yield lambda jobs: _ended({executor.submit(pilot, problem, job): i for i, job in enumerate(jobs)})
-    elif _may_fork(problem):
-        context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(workers(problem, executor), context, _hold, (problem, os.getpid())) as pool:
+    elif _may_fork(problem) and (pool := _forked(problem)) is not None:
+        with pool:
             yield lambda jobs: _ended({pool.submit(_held_pilot, job): i for i, job in enumerate(jobs)})
     else:
         yield lambda jobs: ((i, pilot(problem, job)) for i, job in enumerate(jobs))
+
+
+def _forked(problem: Problem) -> ProcessPoolExecutor | None:
+    """A process for each core, which all have begun to compute; None where some never do.
+
+    Where a thread was allocating memory for a matrix product when the process was forked, the lock of that memory stays closed in
+    the new one for good, and its first product never ends.
+    """
+    context = multiprocessing.get_context("fork")
+    for _ in range(_TRIES):
+        begun, given_up = context.Semaphore(0), context.Event()
+        pool = ProcessPoolExecutor(cores(), context, _hold, (problem, os.getpid(), begun, given_up))
+        pool.submit(os.getpid)  # all of them are forked here
+        if all(begun.acquire(timeout=_BEGIN_SECONDS) for _ in range(cores())):
+            return pool
+        given_up.set()
+        pool.shutdown()
+    _log.warning("pilots run one by one: no processes could be forked beside the threads that compute in this one")
+    return None
 
 
 def workers(problem: Problem, executor: Executor | None) -> int:
@@ -127,15 +150,22 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def _hold(problem: Problem, parent: int) -> None:
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+def _hold(problem: Problem, parent: int, begun: Semaphore, given_up: Event) -> None:
+    threading.Thread(target=_end_with, args=(parent, given_up), daemon=True).start()
     torch.set_num_threads(1)
     _held.append(problem)
+    first_product()
+    begun.release()
 
 
-def _end_with(parent: int) -> None:
+def first_product() -> None:
+    """What hangs in a process that was forked at a bad moment."""
+    torch.ones(200, 200, dtype=torch.float64).mm(torch.ones(200, 200, dtype=torch.float64))
+
+
+def _end_with(parent: int, given_up: Event) -> None:
     """End this process once its parent has: one that was killed tells its pool nothing, and a pilot would go on for minutes."""
-    while os.getppid() == parent:
+    while os.getppid() == parent and not given_up.is_set():
         time.sleep(_LOOK_SECONDS)
     os._exit(1)
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import multiprocessing
 import os
 import re
 import shutil
@@ -132,6 +133,33 @@ def test_a_pilot_of_every_method_is_the_same_side_by_side_and_leaves_model_and_r
     assert len({str(scores) for scores in found[0].values()}) > 1
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), linear().parameters(), strict=True))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+@pytest.mark.parametrize("hanging", [1, 100])
+def test_processes_that_never_begin_are_left(
+    hanging: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Forked while a thread held the lock of the memory for products: others are forked, and where they hang too, there are none."""
+    forked = multiprocessing.get_context("fork").Value("i", 0)
+
+    def product() -> None:
+        with forked.get_lock():
+            forked.value += 1
+            number = forked.value
+        time.sleep(1000 if number <= hanging else 0)
+
+    monkeypatch.setattr(_workers, "first_product", product)
+    monkeypatch.setattr(_workers, "_BEGIN_SECONDS", 1.0)
+    monkeypatch.setattr(_workers, "cores", lambda: 2)
+    monkeypatch.setattr(_workers, "pilot", lambda _, job: (job, os.getpid()))
+    with _workers.runner(problem(linear(), *labelled()), None) as run:
+        found = dict(run([3, 4, 5]))  # type: ignore[arg-type]
+    assert {place: job for place, (job, _) in found.items()} == {0: 3, 1: 4, 2: 5}  # type: ignore[misc]
+    here = {process == os.getpid() for _, process in found.values()}  # type: ignore[misc]
+    assert here == {hanging == 100} and forked.value == (4 if hanging == 1 else 6)
+    assert any("one by one" in one.getMessage() for one in caplog.records) is (hanging == 100)
+    assert multiprocessing.active_children() == []
 
 
 @pytest.mark.usefixtures("one_method")
