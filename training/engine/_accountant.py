@@ -399,13 +399,14 @@ class PrivacyAccountant:
     def limit(self, *, epsilon: float, delta: float, records: int | None = None) -> None:
         """Set a budget, which :meth:`clear` enforces; delta in [1e-30, 0.99], with a warning from 1 / ``records`` on."""
         self._budget = _validate.real("epsilon", epsilon, 0.0, ends="()"), _delta(delta)
-        if records is not None and delta * _validate.integer("records", records, 1) >= 1:
+        published = 0.0 if records is None else 1 / _validate.integer("records", records, 1)
+        if 0.0 < published <= self._budget[1]:
             _log.warning(
                 "a delta of %g promises little to each of %d records: who publishes one of them at random keeps a delta of %.2g; "
                 "take a much smaller one",
-                delta,
+                self._budget[1],
                 records,
-                1 / records,
+                published,
             )
         self._forget()
 
