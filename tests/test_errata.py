@@ -121,8 +121,10 @@ _ONE = ((0, (1, 0)), (1, (0, 1)))
 
 
 def _random_sparsification() -> list[str]:
-    delta = max(privacy.divisor_delta(epsilon=2.0, batch_size=b, other_batch_size=9 - b, keep=400) for b in (4, 5))
-    assert privacy.divisor_delta(epsilon=2.0, batch_size=4, other_batch_size=4, keep=400) == 0
+    delta = max(
+        sparsification.divisor_delta(epsilon=2.0, batch_size=b, other_batch_size=9 - b, keep=400) for b in (4, 5)
+    )
+    assert sparsification.divisor_delta(epsilon=2.0, batch_size=4, other_batch_size=4, keep=400) == 0
     moved = F(1 + 1, 2) - F(1 + 1 - 1, 3)
     step, three = F(1, 10) * F(1, 2) * (1 - F(1, 2)), F(1, 10) * F(1, 2) * (1 - F(1, 2) + 3)
     noiseless = _held_mask(steps=25, rate=F(1, 5), right=2 / (F(1, 2) * 5))

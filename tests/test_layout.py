@@ -15,7 +15,7 @@ import grimp
 from packaging.specifiers import SpecifierSet
 
 import dptheory
-from dptheory import claims
+from dptheory import claims, privacy
 
 # --- Rooms and floors: which package may import which, what is private, and where the tests of a room stand ---
 
@@ -103,6 +103,12 @@ def test_modules_of_a_package_are_private_and_its_names_stand_in_all() -> None:
 
 
 _SHARED_PRINTING = ("dptheory.cli._common", "dptheory.cli._plan", "dptheory.cli._cluster")
+
+
+def test_the_room_of_privacy_stays_small_enough_to_hold() -> None:
+    """Names of the accountant, and files beside its rooms; what is about one claim stands in the room of its paper's method."""
+    assert len(privacy.__all__) <= 45
+    assert len(list(Path(privacy.__path__[0]).glob("*.py"))) <= 16
 
 
 def test_private_modules_are_imported_by_their_own_room_and_by_claims_alone() -> None:

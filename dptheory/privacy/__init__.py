@@ -15,13 +15,8 @@ from dptheory.privacy._budgets import least_noise_beside, least_noise_multiplier
 from dptheory.privacy._composition import Composition, delta_bounds, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._composition_file import read_composition
 from dptheory.privacy._masks import (
-    average_sensitivity,
     combined_multiplier,
-    divisor_delta,
-    divisor_kl,
-    divisor_renyi,
     masked_sensitivity,
-    published_size_delta,
 )
 from dptheory.privacy._parts import (
     BlackBox,
@@ -68,13 +63,9 @@ __all__ = [
     "ProbabilityBounds",
     "RandomAllocation",
     "Step",
-    "average_sensitivity",
     "combined_multiplier",
     "conversion",
     "delta_bounds",
-    "divisor_delta",
-    "divisor_kl",
-    "divisor_renyi",
     "epsilon_bounds",
     "epsilon_from_rdp",
     "gaussian_delta",
@@ -88,7 +79,6 @@ __all__ = [
     "masked_sensitivity",
     "max_steps",
     "privacy_statement",
-    "published_size_delta",
     "rdp_epsilon",
     "read_composition",
     "read_statement",

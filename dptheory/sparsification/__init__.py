@@ -8,6 +8,13 @@ from dptheory.sparsification._costs import (
     projection_operations,
     total_density,
 )
+from dptheory.sparsification._divisor import (
+    average_sensitivity,
+    divisor_delta,
+    divisor_kl,
+    divisor_renyi,
+    published_size_delta,
+)
 from dptheory.sparsification._kappa import (
     BestRate,
     Kappa,
@@ -55,10 +62,14 @@ __all__ = [
     "OptimalRate",
     "ReconstructionErrors",
     "TunedBound",
+    "average_sensitivity",
     "bayes_error",
     "best_rate",
     "captured_energy",
     "communication",
+    "divisor_delta",
+    "divisor_kl",
+    "divisor_renyi",
     "error_lower_bound",
     "expected_error",
     "flat_kappa",
@@ -77,6 +88,7 @@ __all__ = [
     "optimal_rate_flat",
     "optimal_rates",
     "projection_operations",
+    "published_size_delta",
     "reconstruction_errors",
     "relative_bound",
     "signed_captured_energy",

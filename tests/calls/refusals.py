@@ -188,7 +188,7 @@ ALONE: dict[str, dict[str, list[Any]]] = {
     },
     "privacy.max_steps": {"epsilon": [INF]},
     "privacy.methods.references.IndexPRV": {"mechanism": [SubsetMallows(8, 3, theta=0.0)]},
-    "privacy.published_size_delta": {"shift": [-1.0]},
+    "sparsification.published_size_delta": {"shift": [-1.0]},
     "privacy.subsampled_gaussian_rdp": {"orders": [[]]},
     "pruning.SubsetMallows": {"keep": [0]},
     "pruning.SubsetMallows.sample": {

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dptheory import embedding, freezing, gradients, privacy, pruning
+from dptheory import embedding, freezing, gradients, privacy, pruning, sparsification
 from tests.mutants.surface import Leaf, Target
 
 Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -248,9 +248,9 @@ SPECIAL: tuple[tuple[Calculator, Mutation], ...] = (
     (pruning.top_k_mask, _one_more_kept),
     (privacy.index_sets.loss_law, _sharper(1.01)),
     (privacy.index_sets.loss_law, _mirrored),
-    (privacy.divisor_renyi, _never_infinite),
-    (privacy.divisor_delta, _one_size_more),
-    (privacy.published_size_delta, _one_example_more),
+    (sparsification.divisor_renyi, _never_infinite),
+    (sparsification.divisor_delta, _one_size_more),
+    (sparsification.published_size_delta, _one_example_more),
     (embedding.anchor_subspace, _tilted),
     (embedding.project, _leaking),
     (embedding.residual_bound, _without_minimum),

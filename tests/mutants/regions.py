@@ -206,9 +206,9 @@ TABLE: dict[str, tuple[Region, ...]] = {
         _where("obtuse bias", lambda a: a["dim"] > 2 and a["bias_angle"] > math.pi / 2),
     ),
     "gradients.expected_max_quadratic_form": (_where("n > 1e6", lambda a: a["n"] > 1e6),),
-    "privacy.divisor_kl": (_where("batch shrinks", lambda a: a["other_batch_size"] < a["batch_size"]),),
-    "privacy.divisor_delta": (_where("epsilon > 1", lambda a: a["epsilon"] > 1),),
-    "privacy.published_size_delta": (
+    "sparsification.divisor_kl": (_where("batch shrinks", lambda a: a["other_batch_size"] < a["batch_size"]),),
+    "sparsification.divisor_delta": (_where("epsilon > 1", lambda a: a["epsilon"] > 1),),
+    "sparsification.published_size_delta": (
         _where("no shift", lambda a: a["shift"] == 0),
         _where("rate > 1/2", lambda a: a["sampling_rate"] > 0.5 and a["shift"] > 0),
         _where("users' data sets", lambda a: a["train_size"] >= 10_000),

@@ -660,9 +660,9 @@ def test_index_prv_numbers() -> None:
 def test_size_of_the_batch_alone() -> None:
     laws = [[math.comb(n, b) / 2**n for b in range(12)] for n in (11, 10)]
     both = (sum(max(p - math.e * q, 0.0) for p, q in zip(*pair, strict=True)) for pair in (laws, laws[::-1]))
-    assert privacy.published_size_delta(epsilon=1.0, train_size=10, sampling_rate=0.5, shift=0.0) == pytest.approx(
-        max(both), rel=1e-12
-    )
+    assert sparsification.published_size_delta(
+        epsilon=1.0, train_size=10, sampling_rate=0.5, shift=0.0
+    ) == pytest.approx(max(both), rel=1e-12)
 
 
 def test_masks_of_nearly_all_and_of_nothing() -> None:

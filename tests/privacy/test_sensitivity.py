@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from dptheory import privacy
+from dptheory import privacy, sparsification
 from dptheory.claims.rs.divisors import printed_delta
 from dptheory.privacy import combined_multiplier, gaussian_delta
 from dptheory.privacy.clipping import (
@@ -62,29 +62,39 @@ def test_sensitivity_bounds(seed: int, clip: float) -> None:
 
 def test_divisor_divergences_agree_in_their_limits() -> None:
     for b, other in ((4, 5), (5, 4), (100, 101), (3, 30)):
-        kl = privacy.divisor_kl(batch_size=b, other_batch_size=other, keep=7)
-        assert privacy.divisor_renyi(order=1 + 1e-9, batch_size=b, other_batch_size=other, keep=7) == pytest.approx(
-            kl, rel=1e-6
+        kl = sparsification.divisor_kl(batch_size=b, other_batch_size=other, keep=7)
+        assert sparsification.divisor_renyi(
+            order=1 + 1e-9, batch_size=b, other_batch_size=other, keep=7
+        ) == pytest.approx(kl, rel=1e-6)
+        assert sparsification.divisor_kl(batch_size=b, other_batch_size=other, keep=70) == pytest.approx(
+            10 * kl, rel=1e-12
         )
-        assert privacy.divisor_kl(batch_size=b, other_batch_size=other, keep=70) == pytest.approx(10 * kl, rel=1e-12)
     for b in (10**3, 10**5):
-        assert privacy.divisor_kl(batch_size=b, other_batch_size=b + 1, keep=b * b) == pytest.approx(1.0, rel=2 / b)
-        assert privacy.divisor_kl(batch_size=b, other_batch_size=b - 1, keep=b * b) == pytest.approx(1.0, rel=2 / b)
+        assert sparsification.divisor_kl(batch_size=b, other_batch_size=b + 1, keep=b * b) == pytest.approx(
+            1.0, rel=2 / b
+        )
+        assert sparsification.divisor_kl(batch_size=b, other_batch_size=b - 1, keep=b * b) == pytest.approx(
+            1.0, rel=2 / b
+        )
 
 
 def test_divergences_of_large_batches_do_not_cancel() -> None:
     for b in (10**6, 10**8, 10**9 - 1):
-        assert privacy.divisor_kl(batch_size=b, other_batch_size=b + 1, keep=1) * b**2 == pytest.approx(1.0, rel=2 / b)
-        assert privacy.divisor_renyi(order=3.0, batch_size=b, other_batch_size=b + 1, keep=1) * b**2 == pytest.approx(
-            3.0, rel=20 / b
+        assert sparsification.divisor_kl(batch_size=b, other_batch_size=b + 1, keep=1) * b**2 == pytest.approx(
+            1.0, rel=2 / b
         )
+        assert sparsification.divisor_renyi(
+            order=3.0, batch_size=b, other_batch_size=b + 1, keep=1
+        ) * b**2 == pytest.approx(3.0, rel=20 / b)
     # Across the ends of the series: x near 1e-2.
     for b in range(190, 215):
         exact = ((b + 1) / b) ** 2 - 1 - 2 * math.log1p(1 / b)
-        assert privacy.divisor_kl(batch_size=b, other_batch_size=b + 1, keep=2) == pytest.approx(exact, rel=1e-10)
+        assert sparsification.divisor_kl(batch_size=b, other_batch_size=b + 1, keep=2) == pytest.approx(
+            exact, rel=1e-10
+        )
         rho = ((b + 1) / b) ** 2
         exact = -(math.log(rho) + math.log1p(1 - rho))
-        assert privacy.divisor_renyi(order=2.0, batch_size=b, other_batch_size=b + 1, keep=2) == pytest.approx(
+        assert sparsification.divisor_renyi(order=2.0, batch_size=b, other_batch_size=b + 1, keep=2) == pytest.approx(
             exact, rel=1e-9
         )
 
@@ -92,27 +102,35 @@ def test_divergences_of_large_batches_do_not_cancel() -> None:
 def test_renyi_divergence_is_infinite_from_the_stated_order_on() -> None:
     for b in (1, 4, 256):
         order = (b + 1) ** 2 / (2 * b + 1)
-        assert math.isinf(privacy.divisor_renyi(order=order * (1 + 1e-9), batch_size=b, other_batch_size=b + 1, keep=1))
-        assert math.isfinite(
-            privacy.divisor_renyi(order=1 + (order - 1) * (1 - 1e-9), batch_size=b, other_batch_size=b + 1, keep=1)
+        assert math.isinf(
+            sparsification.divisor_renyi(order=order * (1 + 1e-9), batch_size=b, other_batch_size=b + 1, keep=1)
         )
-        assert math.isfinite(privacy.divisor_renyi(order=1e6, batch_size=b + 1, other_batch_size=b, keep=1))
+        assert math.isfinite(
+            sparsification.divisor_renyi(
+                order=1 + (order - 1) * (1 - 1e-9), batch_size=b, other_batch_size=b + 1, keep=1
+            )
+        )
+        assert math.isfinite(sparsification.divisor_renyi(order=1e6, batch_size=b + 1, other_batch_size=b, keep=1))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 5000), st.floats(0.0, 20.0))
 def test_divisor_delta_is_a_probability_and_moves_the_right_way(b: int, other: int, kept: int, epsilon: float) -> None:
-    found = privacy.divisor_delta(epsilon=epsilon, batch_size=b, other_batch_size=other, keep=kept)
+    found = sparsification.divisor_delta(epsilon=epsilon, batch_size=b, other_batch_size=other, keep=kept)
     assert 0.0 <= found <= 1.0
     assert (
-        privacy.divisor_delta(epsilon=epsilon + 0.5, batch_size=b, other_batch_size=other, keep=kept) <= found + 1e-12
+        sparsification.divisor_delta(epsilon=epsilon + 0.5, batch_size=b, other_batch_size=other, keep=kept)
+        <= found + 1e-12
     )
-    assert privacy.divisor_delta(epsilon=epsilon, batch_size=b, other_batch_size=other, keep=kept + 100) >= found - 1e-9
+    assert (
+        sparsification.divisor_delta(epsilon=epsilon, batch_size=b, other_batch_size=other, keep=kept + 100)
+        >= found - 1e-9
+    )
 
 
 def test_no_budget_covers_the_divisor() -> None:
     deltas = [
-        privacy.divisor_delta(epsilon=8.0, batch_size=256, other_batch_size=257, keep=kept)
+        sparsification.divisor_delta(epsilon=8.0, batch_size=256, other_batch_size=257, keep=kept)
         for kept in (10**4, 10**5, 10**6, 10**7)
     ]
     assert deltas == sorted(deltas)
@@ -126,7 +144,7 @@ def test_divisor_delta_agrees_with_an_audit() -> None:
     second = rng.chisquare(kept, n) / b**2
     found = privacy.auditing.audit(scores_with=first, scores_without=second, delta=0.01).epsilon_lower
     worst = max(
-        privacy.divisor_delta(epsilon=found, batch_size=size, other_batch_size=other, keep=kept)
+        sparsification.divisor_delta(epsilon=found, batch_size=size, other_batch_size=other, keep=kept)
         for size, other in ((b, b + 1), (b + 1, b))
     )
     assert worst > 0.01  # the true epsilon at delta = 0.01 is larger
@@ -136,40 +154,44 @@ def test_published_size_at_zero_epsilon_is_the_shift_of_a_binomial() -> None:
     for n, q in ((1, 0.3), (50, 0.1), (10_000, 0.02), (10**6, 0.001)):
         sizes = np.arange(max(0, int(n * q) - 2000), min(n, int(n * q) + 2000) + 1)
         peak = binom.pmf(sizes, n, q).max()
-        assert privacy.published_size_delta(epsilon=0.0, train_size=n, sampling_rate=q, shift=0.0) == pytest.approx(
-            q * peak, rel=1e-7
-        )
+        assert sparsification.published_size_delta(
+            epsilon=0.0, train_size=n, sampling_rate=q, shift=0.0
+        ) == pytest.approx(q * peak, rel=1e-7)
 
 
 def test_published_size_costs_a_second_release_of_multiplier_the_spread_of_the_size() -> None:
     for n, q, sigma in ((10_000, 0.02, 1.0), (1000, 0.5, 3.0), (50_000, 0.02, 8.0)):
         both = privacy.combined_multiplier(noise_multipliers=[sigma, math.sqrt(n * q * (1 - q))])
-        found = privacy.published_size_delta(epsilon=0.0, train_size=n, sampling_rate=q, shift=1 / sigma)
+        found = sparsification.published_size_delta(epsilon=0.0, train_size=n, sampling_rate=q, shift=1 / sigma)
         assert found == pytest.approx(printed_delta(0.0, q, both), rel=1e-3)
         assert found > printed_delta(0.0, q, sigma)
 
 
 def test_published_size_in_its_limits() -> None:
-    assert privacy.published_size_delta(epsilon=1.0, train_size=10, sampling_rate=0.0, shift=1.0) == 0.0
-    assert privacy.published_size_delta(epsilon=1.0, train_size=10, sampling_rate=1.0, shift=1.0) == 1.0
+    assert sparsification.published_size_delta(epsilon=1.0, train_size=10, sampling_rate=0.0, shift=1.0) == 0.0
+    assert sparsification.published_size_delta(epsilon=1.0, train_size=10, sampling_rate=1.0, shift=1.0) == 1.0
     # a large N hides the size: the sum alone is left
-    assert privacy.published_size_delta(epsilon=0.1, train_size=10**7, sampling_rate=0.01, shift=1.0) == pytest.approx(
-        printed_delta(0.1, 0.01, 1.0), rel=1e-3
-    )
+    assert sparsification.published_size_delta(
+        epsilon=0.1, train_size=10**7, sampling_rate=0.01, shift=1.0
+    ) == pytest.approx(printed_delta(0.1, 0.01, 1.0), rel=1e-3)
     # no other example: the size is the answer, with chance q
-    assert privacy.published_size_delta(epsilon=0.0, train_size=0, sampling_rate=0.25, shift=0.0) == pytest.approx(0.25)
+    assert sparsification.published_size_delta(
+        epsilon=0.0, train_size=0, sampling_rate=0.25, shift=0.0
+    ) == pytest.approx(0.25)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(0.0, 3.0), st.integers(0, 500), st.floats(0.001, 0.99), st.floats(0.0, 5.0))
 def test_published_size_moves_the_right_way(epsilon: float, n: int, q: float, shift: float) -> None:
-    found = privacy.published_size_delta(epsilon=epsilon, train_size=n, sampling_rate=q, shift=shift)
+    found = sparsification.published_size_delta(epsilon=epsilon, train_size=n, sampling_rate=q, shift=shift)
     assert 0.0 <= found <= 1.0
     assert (
-        privacy.published_size_delta(epsilon=epsilon + 0.2, train_size=n, sampling_rate=q, shift=shift) <= found + 1e-12
+        sparsification.published_size_delta(epsilon=epsilon + 0.2, train_size=n, sampling_rate=q, shift=shift)
+        <= found + 1e-12
     )
     assert (
-        privacy.published_size_delta(epsilon=epsilon, train_size=n, sampling_rate=q, shift=shift / 2) <= found + 1e-12
+        sparsification.published_size_delta(epsilon=epsilon, train_size=n, sampling_rate=q, shift=shift / 2)
+        <= found + 1e-12
     )
 
 
@@ -186,10 +208,10 @@ def test_the_average_moves_by_twice_the_clip() -> None:
             rows = rng.normal(size=(b + 1, 2))
             rows /= np.linalg.norm(rows, axis=1, keepdims=True)
             moves.append(np.linalg.norm(rows.mean(0) - rows[:-1].mean(0)))
-        assert max(moves) <= privacy.average_sensitivity(batch_size=b, clip_norm=1.0)
+        assert max(moves) <= sparsification.average_sensitivity(batch_size=b, clip_norm=1.0)
         rows = np.array([[1.0, 0.0]] * b + [[-1.0, 0.0]])
         worst = np.linalg.norm(rows.mean(0) - rows[:-1].mean(0))
-        assert worst == pytest.approx(privacy.average_sensitivity(batch_size=b, clip_norm=1.0))
+        assert worst == pytest.approx(sparsification.average_sensitivity(batch_size=b, clip_norm=1.0))
 
 
 def test_the_printed_release_exceeds_its_account_in_one_entry() -> None:
@@ -203,7 +225,7 @@ def test_the_printed_release_exceeds_its_account_in_one_entry() -> None:
     found = privacy.auditing.audit(scores_with=joined, scores_without=(common + noise) / common, delta=delta)
     assert printed_delta(found.epsilon_lower, q, sigma) < delta  # the account promises less
     assert (
-        privacy.published_size_delta(epsilon=found.epsilon_lower, train_size=n, sampling_rate=q, shift=2 / sigma)
+        sparsification.published_size_delta(epsilon=found.epsilon_lower, train_size=n, sampling_rate=q, shift=2 / sigma)
         > delta
     )
 
@@ -217,13 +239,13 @@ def test_several_releases() -> None:
 
 
 def test_equal_sizes_and_empty_batches_give_nothing_away() -> None:
-    assert privacy.divisor_delta(epsilon=0.0, batch_size=7, other_batch_size=7, keep=3) == 0.0
-    assert privacy.divisor_delta(epsilon=0.0, batch_size=7, other_batch_size=8, keep=0) == 0.0
-    assert privacy.divisor_delta(epsilon=0.0, batch_size=7, other_batch_size=8, keep=3) > 0.0
+    assert sparsification.divisor_delta(epsilon=0.0, batch_size=7, other_batch_size=7, keep=3) == 0.0
+    assert sparsification.divisor_delta(epsilon=0.0, batch_size=7, other_batch_size=8, keep=0) == 0.0
+    assert sparsification.divisor_delta(epsilon=0.0, batch_size=7, other_batch_size=8, keep=3) > 0.0
     assert (
-        privacy.divisor_delta(epsilon=50.0, batch_size=8, other_batch_size=7, keep=3)
+        sparsification.divisor_delta(epsilon=50.0, batch_size=8, other_batch_size=7, keep=3)
         == 0.0
-        < privacy.divisor_delta(epsilon=50.0, batch_size=7, other_batch_size=8, keep=3)
+        < sparsification.divisor_delta(epsilon=50.0, batch_size=7, other_batch_size=8, keep=3)
     )  # beyond the largest loss
 
 

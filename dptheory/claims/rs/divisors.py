@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import scipy
 
-from dptheory import convergence, privacy
+from dptheory import convergence, privacy, sparsification
 from dptheory._arrays import Array
 from dptheory.claims._draws import size_law
 from dptheory.claims._row import Kind, Range, Severity, Sides, Source, Verdict, new_row
@@ -134,11 +134,11 @@ alg1_divisor = new_row(
     kernel_theorems=("printed_is_false", "correction_holds"),
     printed=printed_delta,
     calculators=(
-        privacy.average_sensitivity,
-        privacy.divisor_kl,
-        privacy.divisor_renyi,
-        privacy.divisor_delta,
-        privacy.published_size_delta,
+        sparsification.average_sensitivity,
+        sparsification.divisor_kl,
+        sparsification.divisor_renyi,
+        sparsification.divisor_delta,
+        sparsification.published_size_delta,
     ),
 )
 
@@ -151,7 +151,7 @@ alg1_divisor = new_row(
 def _(size: int, clip: Fraction) -> Sides:
     """how far an example moves the average, in fractions"""
     return (
-        privacy.average_sensitivity(batch_size=size, clip_norm=float(clip)),
+        sparsification.average_sensitivity(batch_size=size, clip_norm=float(clip)),
         lambda: largest_move(size, clip),
         clip / (size + 1),
     )
@@ -163,21 +163,21 @@ _SIZES = ((4, 5, 50), (5, 4, 50), (1, 2, 3), (10, 11, 300), (64, 65, 3000), (65,
 @alg1_divisor.equal(lambda: _SIZES, tolerance=1e-8)
 def _(b: int, other: int, k: int) -> Sides:
     """KL divergence of the noise, by quadrature"""
-    stated = privacy.divisor_kl(batch_size=b, other_batch_size=other, keep=k)
+    stated = sparsification.divisor_kl(batch_size=b, other_batch_size=other, keep=k)
     return stated, lambda: kl_by_quadrature(b, other, k), 0.0
 
 
 @alg1_divisor.equal(lambda: [(a, *sizes) for a in (1.5, 2.0, 4.0, 60.0) for sizes in _SIZES], tolerance=1e-8)
 def _(a: float, b: int, other: int, k: int) -> Sides:
     """Renyi divergence of the noise, by quadrature"""
-    stated = privacy.divisor_renyi(order=a, batch_size=b, other_batch_size=other, keep=k)
+    stated = sparsification.divisor_renyi(order=a, batch_size=b, other_batch_size=other, keep=k)
     return stated, lambda: renyi_by_quadrature(a, b, other, k), 0.0
 
 
 @alg1_divisor.equal(lambda: [(eps, *sizes) for eps in (0.0, 0.5, 2.0) for sizes in _SIZES], tolerance=1e-6)
 def _(eps: float, b: int, other: int, k: int) -> Sides:
     """delta of the noise, by the law of its square"""
-    stated = privacy.divisor_delta(epsilon=eps, batch_size=b, other_batch_size=other, keep=k)
+    stated = sparsification.divisor_delta(epsilon=eps, batch_size=b, other_batch_size=other, keep=k)
     return stated, lambda: delta_by_grid(eps, b, other, k), 0.0
 
 
@@ -194,7 +194,7 @@ def _(eps: float, b: int, other: int, k: int) -> Sides:
 def _(eps: float, n: int, q: float, shift: float) -> Sides:
     """delta of sum and batch size, by summation"""
     return (
-        privacy.published_size_delta(epsilon=eps, train_size=n, sampling_rate=q, shift=shift),
+        sparsification.published_size_delta(epsilon=eps, train_size=n, sampling_rate=q, shift=shift),
         lambda: published_by_grid(eps, n, q, shift),
         printed_delta(eps, q, 1 / shift),
     )
@@ -208,7 +208,7 @@ def _(eps: float, n: int, q: float, shift: float) -> Sides:
 def _(examples: int, rate: Fraction) -> Sides:
     """no noise multiplier hides the batch size, in fractions"""
     return (
-        privacy.published_size_delta(epsilon=0.0, train_size=examples, sampling_rate=float(rate), shift=0.0),
+        sparsification.published_size_delta(epsilon=0.0, train_size=examples, sampling_rate=float(rate), shift=0.0),
         lambda: sizes_apart(examples, rate),
         printed_delta(0.0, float(rate), math.inf),
     )
@@ -224,12 +224,14 @@ def _(examples: int, rate: Fraction) -> Sides:
 )
 def _(n: int, q: Fraction, growth: Fraction) -> Sides:
     """the batch size alone at epsilon > 0, in fractions"""
-    stated = partial(privacy.published_size_delta, epsilon=math.log(growth), sampling_rate=float(q), shift=0.0)
+    stated = partial(sparsification.published_size_delta, epsilon=math.log(growth), sampling_rate=float(q), shift=0.0)
     return stated(train_size=n), lambda: sizes_apart(n, q, growth), lambda: stated(train_size=n + 1)
 
 
 def _covered(factor: float, epsilon: float, rate: float, sigma: float, gradients: tuple[float, float, float]) -> float:
-    allowed = privacy.published_size_delta(epsilon=epsilon, train_size=2, sampling_rate=rate, shift=factor / sigma)
+    allowed = sparsification.published_size_delta(
+        epsilon=epsilon, train_size=2, sampling_rate=rate, shift=factor / sigma
+    )
     return allowed - sampled_delta(epsilon, rate, sigma, gradients, lambda drawn: (len(drawn), sum(drawn)))
 
 
@@ -256,7 +258,7 @@ def _published_slack(epsilon: float, rate: float, sigma: float, first: float, se
 def _(eps: float, n: int, q: float, shift: float) -> Sides:
     """delta of sum and batch size, users' data sets"""
     return (
-        privacy.published_size_delta(epsilon=eps, train_size=n, sampling_rate=q, shift=shift),
+        sparsification.published_size_delta(epsilon=eps, train_size=n, sampling_rate=q, shift=shift),
         lambda: published_by_grid(eps, n, q, shift),
         printed_delta(eps, q, 1 / shift),
     )
