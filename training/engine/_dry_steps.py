@@ -249,9 +249,9 @@ class DrySteps:
             return []
         parts = [dict(part) for part in self._forward.parts]
         if passes > 1:
-            inputs = [part.get("", torch.zeros(0)) for part in parts]
-            ours = [inputs[start : start + passes] for start in range(0, len(inputs), passes)]
-            parts = [{"": _together(part)} if len({len(one) for one in part}) == 1 else {} for part in ours]
+            inputs = [[one[""] for one in parts[i : i + passes] if "" in one] for i in range(0, len(parts), passes)]
+            known = all(len(part) == passes and len({len(one) for one in part}) == 1 for part in inputs)
+            parts = [{"": _together(part)} if known else {} for part in inputs]
         names = [name for name in parts[0] if all(name in part for part in parts)]
         return [(name, by_example(torch.cat([part[name] for part in parts]), self._views)) for name in names]
 
