@@ -121,8 +121,8 @@ def pruned_gaussian(rng: np.random.Generator, n: int, dim: int, keep: int, theta
 
 def top_k_gain(keep_share: float) -> float:
     """2 a phi(a), a = Phi^-1(1 - k/2): what top-k keeps beyond random-k in large groups, a share of |g|^2."""
-    a = float(scipy.stats.norm.isf(keep_share / 2))
-    return 2 * a * float(scipy.stats.norm.pdf(a))
+    a = -float(scipy.special.ndtri(keep_share / 2))
+    return 2 * a * math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
 
 
 def zeta(keep_share: float) -> float:
