@@ -28,6 +28,7 @@ proofs/README
 proofs/new
 proofs/kernel
 proofs/results
+proofs/measured
 proofs/website/sharp_edges
 proofs/website/tutorial
 proofs/opacus
