@@ -233,7 +233,7 @@ _SHOWN = [
     "proofs/gip/mse_t0.html",
     "proofs/rs/tuned.html",
     "proofs/gep/thm3.1.html",
-    "proofs/gip/empirical.html",
+    "proofs/measured.html",
     "proofs/results.html",
     "proofs/glossary.html",
     "proofs/website/sharp_edges.html",
