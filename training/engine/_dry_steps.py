@@ -132,7 +132,7 @@ class DrySteps:
         if self._states is None:
             self._states = RandomStates.now(of_torch=self._of_torch)
         self._states.restore()
-        Collating.drew = None
+        Collating.forget()
         if not self._said:
             _log.warning(
                 "the first %d steps release nothing: they compare the gradients of one batch, with records replaced, to see that "

@@ -63,10 +63,15 @@ class Collating(CollateAlsoNone):
 
     _kept: RandomStates | None = None
     """From before the records of a dry batch were read, in this process."""
-    _read: RandomStates
+    _read: RandomStates | None = None
     """From when they had been read: what is drawn after that is drawn for all of them."""
     drew: bool | None = None
     """Whether anything was, for the last dry batch; None where that is not known, as of worker processes."""
+
+    @classmethod
+    def forget(cls) -> None:
+        """A batch begins. One that could not be read to its end may have left states here, which are of no run any more."""
+        Collating._kept = Collating._read = Collating.drew = None
 
     @classmethod
     def keep(cls) -> None:
@@ -85,10 +90,11 @@ class Collating(CollateAlsoNone):
         try:
             return batch.whole if isinstance(batch, Rows) else super().__call__(batch)
         finally:
-            if Collating._kept is not None:
-                Collating.drew = Collating.drew or not Collating._read.still()
-                Collating._kept.restore()
-                Collating._kept = None
+            kept, read = Collating._kept, Collating._read
+            Collating._kept = Collating._read = None
+            if kept is not None:
+                Collating.drew = Collating.drew or read is None or not read.still()
+                kept.restore()
 
 
 def from_global_torch(*generators: torch.Generator | None) -> bool:

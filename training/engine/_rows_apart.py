@@ -165,7 +165,8 @@ _OF_LOSS = (
 )
 
 
-_RATIO = 1e-3
+_RATIO, _OTHERWISE = 1e-3, 2.0**-6
+"""Of a record's gradient: how near it must come to a ratio; what casts to bfloat16, which are not seen, may change with the size."""
 _OF_COUNT = (
     "the gradient of each record changes with the number of records in the batch, which is private: with loss_reduction='mean' every "
     "term of the loss must be the mean over the records of the batch, with loss_reduction='sum' their sum (and what a generator of "
@@ -188,7 +189,7 @@ def counted(before: Passed, after: Passed, rounding: Rounding) -> ArgumentError 
         if bool(moves.any()) and bool(((new - factor * own).abs() <= allowed).all()):
             return ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
     places = _places(before, after) if before.fixed and after.fixed else None
-    if places is None or moved(before.rows[places], after.rows, (), rounding, in_place=True, more=_RATIO) is None:
+    if places is None or moved(before.rows[places], after.rows, (), rounding, in_place=True, more=_OTHERWISE) is None:
         return None
     return ArgumentError.about("loss_reduction", "loss", _OF_COUNT)
 

@@ -18,6 +18,7 @@ from dptheory.errors import ArgumentError
 from dptheory.privacy import MAX_STEPS
 from dptheory.training import _argument_ranges
 from dptheory.training._streams import BATCHES, Stream, this_process
+from dptheory.training.engine._random_states import Collating
 
 # --- A Poisson sample of the numbers 0 to N - 1, drawn at the cost of what it holds: its size first, then that many numbers
 
@@ -472,6 +473,7 @@ class PoissonSampler(UniformWithReplacementSampler):  # type: ignore[misc]
                 yield dry  # drawn apart from the batches of the run, which are the same without it
             indices = self._batches.batch(step, *self._place).tolist()
             self._listener.loader_drew(len(indices))
+            Collating.forget()  # or a state of another run, whose dry batch could not be read, would be set here
             yield indices
 
 

@@ -15,6 +15,7 @@ from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from dptheory.errors import ArgumentError
@@ -107,16 +108,21 @@ def runner(problem: Problem, executor: Executor | None) -> Iterator[Run]:
 def _forked(problem: Problem) -> ProcessPoolExecutor | None:
     """A process for each core, which all have begun to compute; None where some never do.
 
-    Where a thread was allocating memory for a matrix product when the process was forked, the lock of that memory stays closed in
-    the new one for good, and its first product never ends.
+    A lock that a thread holds when the process is forked stays closed in the new one for good. MKL has one of its memory, so that
+    the first matrix product may never end; also of a thread that is just ending.
     """
     context = multiprocessing.get_context("fork")
     for _ in range(_TRIES):
         begun, given_up = context.Semaphore(0), context.Event()
         pool = ProcessPoolExecutor(cores(), context, _hold, (problem, os.getpid(), begun, given_up))
-        pool.submit(os.getpid)  # all of them are forked here
-        if all(begun.acquire(timeout=_BEGIN_SECONDS) for _ in range(cores())):
-            return pool
+        try:
+            pool.submit(os.getpid)  # all of them are forked here
+            if all(begun.acquire(timeout=_BEGIN_SECONDS) for _ in range(cores())):
+                return pool
+        except BaseException:  # or the interpreter would wait for a process that hangs
+            given_up.set()
+            pool.shutdown(wait=False)
+            raise
         given_up.set()
         pool.shutdown()
     _log.warning("pilots run one by one: no processes could be forked beside the threads that compute in this one")
@@ -154,13 +160,17 @@ def _hold(problem: Problem, parent: int, begun: Semaphore, given_up: Event) -> N
     threading.Thread(target=_end_with, args=(parent, given_up), daemon=True).start()
     torch.set_num_threads(1)
     _held.append(problem)
-    first_product()
+    first_steps()
     begun.release()
 
 
-def first_product() -> None:
-    """What hangs in a process that was forked at a bad moment."""
+def first_steps() -> None:
+    """What hangs in a process that was forked while a thread held the lock of memory, of a generator or of kernels."""
     torch.ones(200, 200, dtype=torch.float64).mm(torch.ones(200, 200, dtype=torch.float64))
+    torch.rand(1)
+    np.random.rand()  # noqa: NPY002
+    images, kernel = torch.ones(2, 3, 8, 8), torch.ones(4, 3, 3, 3, requires_grad=True)
+    torch.nn.functional.conv2d(images, kernel).sum().backward()  # type: ignore[no-untyped-call]
 
 
 def _end_with(parent: int, given_up: Event) -> None:

@@ -727,6 +727,53 @@ def test_augmentation_of_other_records_stays(workers: int, part: int | None) -> 
     assert run[1].accountant.steps == 0
 
 
+class Failing(Records):
+    """Cannot be read once, where so many have been."""
+
+    left = -1
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError("the disk is away")
+        return super().__getitem__(index)
+
+
+class Paired(Records):
+    """Asks for no index more than it needs, so that the list of them is not gone through to its end."""
+
+    def __getitems__(self, indices: list[int]) -> list[dict[str, torch.Tensor]]:
+        return [self[index] for _, index in zip(range(len(indices)), indices, strict=False)]
+
+
+def _drawn_after_a_batch() -> torch.Tensor:
+    loader = made(mlp, probe=False)[2]
+    torch.manual_seed(5)
+    next(iter(loader))
+    return torch.rand(3)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_dry_batch_that_could_not_be_read_leaves_nothing_to_the_next_run(number: int) -> None:
+    """Its random states would be set in a batch of that run: what was drawn would be drawn again."""
+    expected = _drawn_after_a_batch()
+    data = Failing()
+    run = made(mlp, data=data)
+    data.left = N + number * BATCH + 5  # all are read once to choose from
+    with pytest.raises(OSError, match="away"):
+        one_pass(run, on_x(F.cross_entropy))
+    assert torch.equal(_drawn_after_a_batch(), expected)
+    run = made(mlp)
+    one_pass(run, on_x(F.cross_entropy))
+    assert run[1].privacy(1e-5).records_apart.startswith("compared")
+
+
+def test_a_data_set_need_not_go_through_all_indices() -> None:
+    run = made(mlp, data=Paired())
+    one_pass(run, on_x(F.cross_entropy))
+    assert run[1].privacy(1e-5).records_apart.startswith("compared")
+
+
 def test_noise_of_a_global_generator_is_never_drawn_again() -> None:
     """Its state stays where it is, so that what the loop draws from it is not compared."""
     run = made(mlp, noise_generator=torch.default_generator)

@@ -149,7 +149,7 @@ def test_processes_that_never_begin_are_left(
             number = forked.value
         time.sleep(1000 if number <= hanging else 0)
 
-    monkeypatch.setattr(_workers, "first_product", product)
+    monkeypatch.setattr(_workers, "first_steps", product)
     monkeypatch.setattr(_workers, "_BEGIN_SECONDS", 1.0)
     monkeypatch.setattr(_workers, "cores", lambda: 2)
     monkeypatch.setattr(_workers, "pilot", lambda _, job: (job, os.getpid()))
@@ -160,6 +160,30 @@ def test_processes_that_never_begin_are_left(
     assert here == {hanging == 100} and forked.value == (4 if hanging == 1 else 6)
     assert any("one by one" in one.getMessage() for one in caplog.records) is (hanging == 100)
     assert multiprocessing.active_children() == []
+
+
+_INTERRUPTED = """
+import time, types, torch
+from dptheory.training.planning import _workers
+_workers.cores, _workers.first_steps = lambda: 2, lambda: time.sleep(1000)
+print("begins", flush=True)
+with _workers.runner(types.SimpleNamespace(features=torch.zeros(1)), None) as run:
+    list(run([0, 1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+def test_a_plan_can_be_stopped_while_its_processes_hang() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as waits:
+        assert waits.stdout is not None and waits.stdout.readline() == b"begins\n"
+        time.sleep(1.0)
+        waits.send_signal(signal.SIGINT)
+        try:
+            assert b"KeyboardInterrupt" in waits.communicate(timeout=20)[1]
+        finally:
+            waits.kill()
 
 
 @pytest.mark.usefixtures("one_method")
