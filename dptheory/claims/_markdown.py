@@ -119,7 +119,7 @@ def measured_markdown() -> str:
         "",
         "[Ledger](README.md)",
         "",
-        "What the paper reports, and what our own runs say, in two words: what was seen, and where",
+        "What the papers report, and what our own runs say, in two words: what was seen, and where",
         "([what the words mean](results/claims.md)). [All studies](results.md), and how their learning rates were chosen.",
     ]
     for claim in all_claims(verdict=Verdict.EMPIRICAL):

@@ -14,10 +14,7 @@ from dptheory.privacy._bounds import DELTA, MAX_STEPS, NOISE, RATE, EpsilonBound
 from dptheory.privacy._budgets import least_noise_beside, least_noise_multiplier, max_steps
 from dptheory.privacy._composition import Composition, delta_bounds, epsilon_bounds, rdp_epsilon
 from dptheory.privacy._composition_file import read_composition
-from dptheory.privacy._masks import (
-    combined_multiplier,
-    masked_sensitivity,
-)
+from dptheory.privacy._masks import combined_multiplier, masked_sensitivity
 from dptheory.privacy._parts import (
     BlackBox,
     FixedSizeStep,

@@ -392,6 +392,27 @@ def test_a_loss_that_goes_with_the_number_of_records_is_refused(name: str, part:
     assert run[1].accountant.steps == 0
 
 
+class Cast(nn.Module):
+    """Computes in bfloat16 within: by autocast, or by casts that nothing outside sees."""
+
+    def __init__(self, autocast: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.autocast = nn.Linear(WIDTH, 32), nn.Linear(32, CLASSES), autocast
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+            hidden = torch.relu(self.first(x))
+            return self.second(hidden if self.autocast else hidden.bfloat16().float()).float()
+
+
+@pytest.mark.parametrize("mode", GRAD_SAMPLE_MODES)
+@pytest.mark.parametrize("autocast", [False, True])
+def test_rounding_to_bfloat16_is_no_change_with_the_number_of_records(autocast: bool, mode: str) -> None:
+    run = made(functools.partial(Cast, autocast), grad_sample_mode=mode)
+    one_pass(run, on_x(F.cross_entropy))
+    assert run[1].privacy(1e-5).records_apart.startswith("compared")
+
+
 @pytest.mark.parametrize("tensors", [False, True])
 def test_it_is_refused_where_the_loop_sorts_its_batch(tensors: bool) -> None:
     """By what the model gets it is known which records are the same."""
