@@ -146,17 +146,6 @@ CALLS: Calls = {
         call(gradients=[[3.0, 4.0], [1.0, 0.0]], clip_norm=1.0, mask=[1.0, 0.0], adjacency="add-remove"),
         dear(gradients=np.outer([1.0, 2.0], np.linspace(0.1, 1.0, 2000)), clip_norm=1.0, adjacency="replace-one"),
     ],
-    "dptheory.sparsification.divisor_kl": [call(batch_size=10, other_batch_size=11, keep=5), call(batch_size=1000,
-    other_batch_size=1001, keep=1_000_000)],
-    "dptheory.sparsification.divisor_renyi": [
-        call(order=2.0, batch_size=10, other_batch_size=11, keep=5),
-        call(order=32.0, batch_size=1000, other_batch_size=1001, keep=1_000_000),
-    ],
-    "dptheory.sparsification.divisor_delta": [
-        call(epsilon=1.0, batch_size=10, other_batch_size=11, keep=5),
-        call(epsilon=0.1, batch_size=1000, other_batch_size=1001, keep=1_000_000),
-    ],
-    "dptheory.sparsification.average_sensitivity": [call(batch_size=10, clip_norm=1.0)],
     "dptheory.privacy.clipping.weighted_mean_sensitivity": [
         call(batch_size=2, clip_norm=1.0, weight_ratio=3.0, adjacency="replace-one"),
         call(batch_size=50_000, clip_norm=1.0, weight_ratio=1000.0),
@@ -170,10 +159,6 @@ CALLS: Calls = {
         call(clip_norm=1.0, gamma=0.01),
     ],
     "dptheory.privacy.clipping.counted_noise": [call(noise_multiplier=3.0, count_share=0.2)],
-    "dptheory.sparsification.published_size_delta": [
-        call(epsilon=0.5, train_size=20, sampling_rate=0.5, shift=1.0),
-        dear(epsilon=0.5, train_size=60_000, sampling_rate=0.01, shift=1.0),
-    ],
     "dptheory.privacy.combined_multiplier": [call(noise_multipliers=[1.0, 2.0])],
     "dptheory.pruning.randomized_response_epsilon": [call(probability=0.7, distance=3)],
     "dptheory.pruning.randomized_response_probability": [call(epsilon=1.0, distance=3)],

@@ -51,6 +51,23 @@ CALLS: Calls = {
         call(**_SMALL, sigma_g=1.0, noise_std=0.5),
         call(**_LARGE, sigma_g=0.1, noise_std=0.5),
     ],
+    "dptheory.sparsification.divisor_kl": [
+        call(batch_size=10, other_batch_size=11, keep=5),
+        call(batch_size=1000, other_batch_size=1001, keep=1_000_000),
+    ],
+    "dptheory.sparsification.divisor_renyi": [
+        call(order=2.0, batch_size=10, other_batch_size=11, keep=5),
+        call(order=32.0, batch_size=1000, other_batch_size=1001, keep=1_000_000),
+    ],
+    "dptheory.sparsification.divisor_delta": [
+        call(epsilon=1.0, batch_size=10, other_batch_size=11, keep=5),
+        call(epsilon=0.1, batch_size=1000, other_batch_size=1001, keep=1_000_000),
+    ],
+    "dptheory.sparsification.average_sensitivity": [call(batch_size=10, clip_norm=1.0)],
+    "dptheory.sparsification.published_size_delta": [
+        call(epsilon=0.5, train_size=20, sampling_rate=0.5, shift=1.0),
+        dear(epsilon=0.5, train_size=60_000, sampling_rate=0.01, shift=1.0),
+    ],
     "dptheory.sparsification.flat_kappa": [
         call(grad_norm=2.0, dim=10, clip_norm=4.0, drop_rate=0.5, deviation=0.05),
         call(grad_norm=2.0, dim=10**12, clip_norm=4.0, drop_rate=0.5),
